@@ -1,0 +1,2 @@
+//! The egress proxy of a run.
+#![deny(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Node.
+fn main() {}

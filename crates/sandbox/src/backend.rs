@@ -1,0 +1,3 @@
+//! Ways to make a sandbox, and the choice of this system's.
+
+pub mod linux;

@@ -1,0 +1,1 @@
+//! What a run may do, with no operating system in it.

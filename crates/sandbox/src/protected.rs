@@ -1,0 +1,1 @@
+//! Protected paths: what other programs execute later, so a run may read it and never write it.

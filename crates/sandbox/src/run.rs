@@ -1,0 +1,1 @@
+//! One run from policy to report: the only place that strings the steps together.

@@ -1,0 +1,4 @@
+//! The only unsafe code: owned handles, one call a block.
+
+#[cfg(target_os = "linux")]
+pub mod linux;

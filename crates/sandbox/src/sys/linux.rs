@@ -1,0 +1,1 @@
+//! Linux calls that no library gives safely.

@@ -1,1 +1,247 @@
 //! Bytes as text: names, hosts and paths that come from a run, made safe to print and exact to read back.
+//!
+//! Two forms. [`escape`] is for people: one line, no terminal control, nothing that reorders or hides what
+//! stands beside it. The serde modules [`path`], [`paths`] and [`name`] are for programs: a plain string when
+//! that says it all, else the bytes in hexadecimal, so that what is read back is what was there.
+//! What the bytes mean is not known here.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+
+/// The text on one line, safe for a terminal: controls, marks that reorder or hide text, and bytes that are
+/// not UTF-8 become backslash sequences.
+///
+/// A backslash is doubled, so that the result is unambiguous, except on Windows, where it is the separator.
+pub fn escape(text: impl AsRef<OsStr>) -> String {
+    let mut escaped = String::new();
+    for chunk in text.as_ref().as_encoded_bytes().utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\n' => escaped.push_str("\\n"),
+                '\r' => escaped.push_str("\\r"),
+                '\t' => escaped.push_str("\\t"),
+                '\\' if !cfg!(windows) => escaped.push_str("\\\\"),
+                _ if is_hidden(letter) => {
+                    let _ = write!(escaped, "\\u{{{:x}}}", u32::from(letter));
+                }
+                _ => escaped.push(letter),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(escaped, "\\x{byte:02x}");
+        }
+    }
+    escaped
+}
+
+/// Characters that a terminal acts on, or that change how their neighbours are shown: controls (C0, DEL, C1),
+/// line and paragraph separators, zero-width and bidirectional marks, tags, the byte order mark.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The text as it stands, when it is UTF-8 and nothing in it is hidden.
+fn plain(text: &OsStr) -> Option<&str> {
+    text.to_str().filter(|text| !text.chars().any(is_hidden))
+}
+
+/// The form that programs read: a string, or `{"bytes": "2f746d702fff"}`. On Windows the hexadecimal digits
+/// are of the 16-bit units, high byte first.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+enum Exact {
+    Plain(String),
+    Bytes { bytes: String },
+}
+
+impl From<&OsStr> for Exact {
+    fn from(text: &OsStr) -> Self {
+        match plain(text) {
+            Some(text) => Self::Plain(text.to_owned()),
+            None => Self::Bytes {
+                bytes: os::bytes(text).iter().fold(String::new(), |mut hex, byte| {
+                    let _ = write!(hex, "{byte:02x}");
+                    hex
+                }),
+            },
+        }
+    }
+}
+
+impl Exact {
+    /// The exact text again; `None` when the digits are not whole bytes (whole units on Windows).
+    fn into_text(self) -> Option<OsString> {
+        match self {
+            Self::Plain(text) => Some(text.into()),
+            Self::Bytes { bytes } => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                let pairs = bytes.as_bytes().chunks(2);
+                let bytes = pairs.map(|pair| match pair {
+                    [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+                    _ => None,
+                });
+                os::text(bytes.collect::<Option<Vec<u8>>>()?)
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+mod os {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+    pub(super) fn bytes(text: &OsStr) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "on Windows half a unit is no text")]
+    pub(super) fn text(bytes: Vec<u8>) -> Option<OsString> {
+        Some(OsString::from_vec(bytes))
+    }
+}
+
+#[cfg(windows)]
+mod os {
+    use std::ffi::{OsStr, OsString};
+    use std::os::windows::ffi::{OsStrExt as _, OsStringExt as _};
+
+    pub(super) fn bytes(text: &OsStr) -> Vec<u8> {
+        text.encode_wide().flat_map(u16::to_be_bytes).collect()
+    }
+
+    pub(super) fn text(bytes: Vec<u8>) -> Option<OsString> {
+        let (units, rest) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = units.iter().map(|unit| u16::from_be_bytes(*unit)).collect();
+        rest.is_empty().then(|| OsString::from_wide(&units))
+    }
+}
+
+/// `#[serde(with = "crate::text::name")]` for an `OsString`.
+pub mod name {
+    use super::Exact;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+    use std::ffi::{OsStr, OsString};
+
+    /// Writes the exact form.
+    pub fn serialize<S: Serializer>(text: impl AsRef<OsStr>, serializer: S) -> Result<S::Ok, S::Error> {
+        Exact::from(text.as_ref()).serialize(serializer)
+    }
+
+    /// Reads the exact form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OsString, D::Error> {
+        let exact = Exact::deserialize(deserializer)?;
+        exact.into_text().ok_or_else(|| D::Error::custom("bytes are not pairs of hexadecimal digits"))
+    }
+}
+
+/// `#[serde(with = "crate::text::path")]` for a `PathBuf`.
+pub mod path {
+    use serde::{Deserializer, Serializer};
+    use std::path::{Path, PathBuf};
+
+    /// Writes the exact form.
+    pub fn serialize<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::Ok, S::Error> {
+        super::name::serialize(path.as_ref(), serializer)
+    }
+
+    /// Reads the exact form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        super::name::deserialize(deserializer).map(PathBuf::from)
+    }
+}
+
+/// `#[serde(with = "crate::text::paths")]` for a `Vec<PathBuf>` or an `Option<PathBuf>` (none, one or many).
+pub mod paths {
+    use super::Exact;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+    use std::path::PathBuf;
+
+    /// Writes a list of the exact form.
+    pub fn serialize<'a, S, I>(paths: I, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        S: Serializer,
+        I: IntoIterator<Item = &'a PathBuf>,
+    {
+        serializer.collect_seq(paths.into_iter().map(|path| Exact::from(path.as_os_str())))
+    }
+
+    /// Reads a list of the exact form.
+    pub fn deserialize<'de, D, C>(deserializer: D) -> Result<C, D::Error>
+    where
+        D: Deserializer<'de>,
+        C: FromIterator<PathBuf>,
+    {
+        let texts = Vec::<Exact>::deserialize(deserializer)?.into_iter().map(Exact::into_text);
+        texts
+            .map(|text| text.map(PathBuf::from))
+            .collect::<Option<C>>()
+            .ok_or_else(|| D::Error::custom("bytes are not pairs of hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
+
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    struct Both {
+        #[serde(with = "path")]
+        one: PathBuf,
+        #[serde(with = "paths")]
+        many: Vec<PathBuf>,
+    }
+
+    #[test]
+    fn a_plain_path_is_a_plain_string() {
+        let both = Both { one: "/srv/ä b".into(), many: vec!["a".into(), "b".into()] };
+        let json = serde_json::to_string(&both).unwrap();
+        assert_eq!(json, r#"{"one":"/srv/ä b","many":["a","b"]}"#);
+        assert_eq!(serde_json::from_str::<Both>(&json).unwrap(), both);
+    }
+
+    #[test]
+    fn escape_leaves_nothing_for_a_terminal_to_act_on() {
+        assert_eq!(escape("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(escape("x\n\ty\r"), "x\\n\\ty\\r");
+        assert_eq!(escape("exe\u{202e}txt"), "exe\\u{202e}txt");
+        assert_eq!(escape("c1 \u{9b}31m"), "c1 \\u{9b}31m");
+        assert_eq!(escape("größe/日本"), "größe/日本");
+    }
+
+    #[test]
+    fn odd_digits_are_refused() {
+        for wrong in [r#"{"bytes":"2"}"#, r#"{"bytes":"zz"}"#, r#"{"bytes":"+1"}"#] {
+            let mut reader = serde_json::Deserializer::from_str(wrong);
+            assert!(path::deserialize(&mut reader).is_err(), "{wrong}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn bytes_that_are_not_utf_8_survive() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let one = PathBuf::from(OsString::from_vec(b"/tmp/\xff\\".to_vec()));
+        assert_eq!(escape(&one), "/tmp/\\xff\\\\");
+        let json = serde_json::to_string(&Both { one: one.clone(), many: vec![one.clone()] }).unwrap();
+        assert_eq!(json, r#"{"one":{"bytes":"2f746d702fff5c"},"many":[{"bytes":"2f746d702fff5c"}]}"#);
+        assert_eq!(serde_json::from_str::<Both>(&json).unwrap().one, one);
+    }
+
+    #[cfg(unix)]
+    proptest! {
+        #[test]
+        fn every_path_reads_back_and_prints_on_one_safe_line(bytes in prop::collection::vec(1_u8.., 0..40)) {
+            use std::os::unix::ffi::OsStringExt as _;
+            let both = Both { one: OsString::from_vec(bytes).into(), many: Vec::new() };
+            let json = serde_json::to_string(&both).unwrap();
+            prop_assert!(!escape(&both.one).chars().any(is_hidden));
+            prop_assert_eq!(serde_json::from_str::<Both>(&json).unwrap(), both);
+        }
+    }
+}

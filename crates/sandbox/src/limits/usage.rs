@@ -15,8 +15,8 @@ pub struct Usage {
     pub memory_peak: Option<u64>,
     /// The limit of memory as the system holds it, in bytes.
     pub memory_limit: Option<u64>,
-    /// How often the run's own limit of memory was reached; reaching it ends nothing as long as cache gives way.
-    pub memory_limit_reached: u64,
+    /// Whether the run's own limit of memory was reached; that ends nothing as long as cache gives way.
+    pub memory_limit_reached: bool,
     /// Processes that were killed for want of memory, whichever process of the run it was.
     pub memory_kills: u64,
     /// The most processes at once (tasks, where the system counts threads).
@@ -41,7 +41,7 @@ impl Usage {
     /// a kill without that was the machine's (see [`Usage::killed_by_the_machine`]).
     pub fn hit(&self, limits: &Limits) -> Vec<LimitHit> {
         let mut hits = Vec::new();
-        if self.memory_kills > 0 && self.memory_limit_reached > 0 {
+        if self.memory_kills > 0 && self.memory_limit_reached {
             hits.push(LimitHit {
                 limit: Limit::Memory,
                 value: show_memory(self.memory_limit.unwrap_or(limits.memory)),
@@ -73,7 +73,7 @@ impl Usage {
     /// Processes were killed for want of memory although the run's own limit was never reached: the machine,
     /// or a limit around the node, ran out.
     pub fn killed_by_the_machine(&self) -> bool {
-        self.memory_kills > 0 && self.memory_limit_reached == 0
+        self.memory_kills > 0 && !self.memory_limit_reached
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
         let quiet = Usage {
             memory_peak: Some(256 << 20),
             // Reached by file cache that gave way: no process was hurt.
-            memory_limit_reached: 40,
+            memory_limit_reached: true,
             processes_peak: Some(8),
             cpu_throttled: 3,
             cpu_throttled_time: Duration::from_millis(20),
@@ -144,7 +144,7 @@ mod tests {
         let usage = Usage {
             memory_peak: Some(256 << 20),
             memory_limit: Some(256 << 20),
-            memory_limit_reached: 9,
+            memory_limit_reached: true,
             memory_kills: 1,
             ..Usage::default()
         };

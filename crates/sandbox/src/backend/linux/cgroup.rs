@@ -147,7 +147,8 @@ impl CgroupRefusal {
             CgroupRefusal::NoControllers { .. } => "cgroup-no-controllers",
             CgroupRefusal::NotDelegated { .. } => "cgroup-not-delegated",
             CgroupRefusal::HoldsProcesses { .. } => "cgroup-holds-processes",
-            CgroupRefusal::Failed(CgroupError::Os { code, .. }) if *code == rofs() => "cgroup-read-only",
+            CgroupRefusal::Failed(CgroupError::Os { code: EROFS, .. }) => "cgroup-read-only",
+            CgroupRefusal::Failed(CgroupError::Os { code: EPERM | EACCES, .. }) => "cgroup-not-permitted",
             CgroupRefusal::Failed(_) => "cgroup-failed",
         }
     }
@@ -191,22 +192,23 @@ impl CgroupRefusal {
                 "Move those processes into a cgroup of their own below it, or start the node in one that is empty."
                     .to_owned()
             }
-            CgroupRefusal::Failed(_) if self.code() == "cgroup-read-only" => {
-                "Make /sys/fs/cgroup writable in this container (docker run --privileged --cgroupns=private, \
-                 or the run-time's own switch for nested containers)."
+            CgroupRefusal::Failed(CgroupError::Os { code: EROFS | EPERM | EACCES, .. }) => {
+                "Give this container cgroups of its own that it may write (docker run --privileged \
+                 --cgroupns=private, or its run-time's own switch for nested containers)."
                     .to_owned()
             }
             CgroupRefusal::Failed(_) => {
-                "Run oz0-node sandbox check as the same user for the state of each mechanism.".to_owned()
+                "Look up the named file and error: the kernel has the controller and did not take the limit."
+                    .to_owned()
             }
         }
     }
 }
 
-/// EROFS, which the pure half needs on every system.
-const fn rofs() -> i32 {
-    30
-}
+// Linux's numbers, which the pure half needs on every system.
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
+const EROFS: i32 = 30;
 
 /// What went wrong with one run's cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -273,6 +275,7 @@ mod tests {
             CgroupRefusal::HoldsProcesses { path: "/sys/fs/cgroup".into(), systemd: true },
             failed(30),
             failed(13),
+            failed(22),
         ]
     }
 

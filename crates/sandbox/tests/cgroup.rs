@@ -1,8 +1,8 @@
 //! Real cgroups on this machine, as root and as `nobody`: limits held, joined, measured, removed, swept.
 //! Fails where the kernel has no usable cgroup: it skips nothing.
 #![cfg(target_os = "linux")]
-// The allowance for tests in clippy.toml does not reach the helpers of an integration test.
-#![allow(clippy::unwrap_used)]
+// The allowances for tests in clippy.toml do not reach the helpers of an integration test.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -61,19 +61,27 @@ fn hits(group: &Group) -> Vec<Limit> {
 fn again_as_nobody(test: &str) {
     let alone = File::create(std::env::temp_dir().join("oz0-delegated-to-nobody.lock")).unwrap();
     alone.lock().unwrap();
-    cgroup::delegate("nobody", None).unwrap();
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("cgroup-test");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let output = Command::new(&program)
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+    // It waits until root has handed the folders over and, on version 2, moved it in.
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "read go && exec \"$0\" --exact \"$1\" --nocapture --test-threads=1"])
+        .arg(&program)
+        .arg(test)
         .current_dir("/")
         .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .gid(NOBODY)
         .uid(NOBODY)
-        .output()
+        .spawn()
         .unwrap();
+    cgroup::delegate("nobody", Some(child.id())).unwrap();
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let output = child.wait_with_output().unwrap();
     let removed = cgroup::undo("nobody").unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));

@@ -181,6 +181,23 @@ fn a_user_in_a_scope_of_its_own_moves_to_the_leaf() {
     assert!(tree.0.join("oz0-node").is_dir());
 }
 
+/// `systemd-run --user --scope -p MemoryMax=…`: the limit that the user set around the node holds for runs.
+#[test]
+#[ignore = "needs root and a machine with cgroup v2 alone"]
+fn a_user_stays_below_a_limit_of_its_own() {
+    if answers_inside() {
+        return;
+    }
+    let tree = Tree::new("t-own-limit");
+    Tree::owned_by_nobody(&tree.0);
+    fs::write(tree.0.join("cgroup.subtree_control"), "+memory +pids +cpu").unwrap();
+    let scope = tree.child("limited.scope");
+    Tree::owned_by_nobody(&scope);
+    limited(&scope);
+    let found = found_in(&scope, NOBODY, "a_user_stays_below_a_limit_of_its_own", &[]);
+    assert_eq!(found, format!("found {}/oz0", scope.display()));
+}
+
 /// A terminal of a desktop: scope, slice and user service are the user's; only the scope holds processes.
 #[test]
 #[ignore = "needs root and a machine with cgroup v2 alone"]

@@ -61,10 +61,9 @@ fn top(tree: &Hierarchy) -> Result<Folder, CgroupError> {
 /// is escaped; and unlike the process's own cgroup it is the same one from every login session, so that what a
 /// dead run left in it is found again.
 pub(super) fn limit_holder(version: Version, tree: &Hierarchy) -> Result<Folder, CgroupError> {
+    let unset = unset(version, &tree.controllers);
     let holds = |folder: &Folder| {
-        unset(version)
-            .iter()
-            .any(|(file, unset)| folder.read(file).is_ok_and(|text| holds_a_limit(&text, unset)))
+        unset.iter().any(|(file, unset)| folder.read(file).is_ok_and(|text| holds_a_limit(&text, unset)))
     };
     match around(tree).find(holds) {
         Some(folder) => Ok(folder),
@@ -73,7 +72,8 @@ pub(super) fn limit_holder(version: Version, tree: &Hierarchy) -> Result<Folder,
 }
 
 /// Version 1: a folder made by `sandbox delegate` at or around this user's own cgroup. Its owner may move
-/// processes of its own into it from anywhere.
+/// processes of its own into it from anywhere. A limit on the user's own cgroup does not hold there: root, who
+/// handed it over, can set limits on the folder itself.
 fn delegated_1(tree: &Hierarchy, caller: Caller) -> Result<Folder, CgroupRefusal> {
     let name = delegated_name(caller.uid);
     let usable = |folder: &Folder| folder.is_writable();
@@ -83,21 +83,26 @@ fn delegated_1(tree: &Hierarchy, caller: Caller) -> Result<Folder, CgroupRefusal
         .ok_or_else(|| not_delegated(Version::V1, caller, Vec::new()))
 }
 
-/// Version 2 as root: a cgroup that was handed to this service (systemd's mark), or below the nearest limit.
+/// Version 2 as root: a cgroup that was handed to this service (systemd's mark), or below the nearest limit,
+/// whichever is nearer.
 fn of_root_2(tree: &Hierarchy, caller: Caller) -> Result<Folder, CgroupRefusal> {
-    if let Some(marked) = around(tree).find(Folder::is_marked_delegated) {
-        enable_or_clear(&marked, caller)?;
-        return Ok(marked);
-    }
     let holder = limit_holder(Version::V2, tree)?;
+    let marked = around(tree).find(Folder::is_marked_delegated);
+    if let Some(marked) = &marked
+        && marked.path().starts_with(holder.path())
+    {
+        enable_or_clear(marked, caller)?;
+        return Ok(Folder::open(marked.path())?);
+    }
     // Controllers are switched on from the top down.
     let mut above: Vec<Folder> =
         around(tree).filter(|folder| holder.path().starts_with(folder.path())).collect();
     above.reverse();
     for folder in &above {
-        let is_top = folder.path() == tree.point;
-        // The top of a container's own namespace is the container's to arrange, unlike a service's cgroup.
-        if is_top && tree.own == Path::new("") && !is_the_machines_top(folder) {
+        // Ours to arrange is what was handed over, and a container's own top (unlike the machine's).
+        let is_handed = marked.as_ref().is_some_and(|marked| folder.path().starts_with(marked.path()));
+        let is_containers = tree.own == Path::new("") && !is_the_machines_top(folder);
+        if is_handed || is_containers {
             enable_or_clear(folder, caller)?;
         } else {
             enable(folder, caller)?;
@@ -107,10 +112,14 @@ fn of_root_2(tree: &Hierarchy, caller: Caller) -> Result<Folder, CgroupRefusal> 
 }
 
 /// Version 2 as an ordinary user: the nearest cgroup around it that is the user's, without moving anything
-/// where one can be had, else the nearest whose processes can be moved to a leaf.
+/// where one can be had, else the nearest whose processes can be moved to a leaf. Never above a limit that
+/// holds this process, though it may be one that the user set.
 fn delegated_2(tree: &Hierarchy, caller: Caller) -> Result<Folder, CgroupRefusal> {
-    let mine: Vec<Folder> =
-        around(tree).filter(|folder| folder.owner().is_ok_and(|uid| uid == caller.uid)).collect();
+    let holder = limit_holder(Version::V2, tree)?;
+    let mine: Vec<Folder> = around(tree)
+        .filter(|folder| folder.path().starts_with(holder.path()))
+        .filter(|folder| folder.owner().is_ok_and(|uid| uid == caller.uid))
+        .collect();
     let mut lacks = Vec::new();
     for folder in &mine {
         lacks = folder.read("cgroup.controllers").map(|text| lacking(&text)).unwrap_or_default();

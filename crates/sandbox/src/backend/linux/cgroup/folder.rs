@@ -134,10 +134,11 @@ impl Folder {
     }
 }
 
-/// Reads a control file from its start through a descriptor that may have been written through before.
+/// Reads a kernel's file from its start, in large parts (each read of /proc/self/mountinfo is costly),
+/// through a descriptor that may have been written through before.
 pub(super) fn read_from_start(file: BorrowedFd<'_>) -> Result<String, Errno> {
     let mut bytes = Vec::new();
-    let mut part = [0_u8; 4096];
+    let mut part = [0_u8; 16384];
     loop {
         match io::pread(file, part.as_mut_slice(), bytes.len() as u64)? {
             0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),

@@ -1,15 +1,17 @@
 //! The folders in which this caller may make runs' cgroups: found, used, and swept of what dead runs left.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::getpid;
 
 use super::base::{self, Caller};
-use super::folder::Folder;
+use super::folder::{Folder, os, read_from_start};
 use super::group::Group;
 use super::settings::cap_of;
 use super::{CgroupError, CgroupRefusal, Controller, Hierarchy, Layout, Version};
@@ -64,8 +66,13 @@ impl Place {
         let mut ceiling = None;
         for tree in &layout.hierarchies {
             let base = base::find(layout.version, tree, caller)?;
-            base.make_child(OWN_FOLDER)?;
-            let folder = base.open_child(OWN_FOLDER)?;
+            let folder = match base.open_child(OWN_FOLDER) {
+                Ok(folder) => folder,
+                Err(_) => {
+                    base.make_child(OWN_FOLDER)?;
+                    base.open_child(OWN_FOLDER)?
+                }
+            };
             match layout.version {
                 Version::V2 => base::enable(&folder, caller)?,
                 Version::V1 if tree.controllers.contains(&Controller::Cpu) => {
@@ -159,14 +166,12 @@ pub(super) fn layout() -> Result<Layout, CgroupRefusal> {
     })
 }
 
+/// A mount point or a cgroup may be named with any bytes: those that are no text match nothing we look for.
 fn text_of(path: &str) -> Result<String, CgroupError> {
-    // Read as bytes: a mount point or a cgroup may be named with any.
-    let bytes = fs::read(path).map_err(|error| CgroupError::Os {
-        call: "read",
-        path: PathBuf::from(path),
-        code: error.raw_os_error().unwrap_or(0),
-    })?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let failed = |call, errno| os(call, PathBuf::from(path), errno);
+    let file =
+        open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| failed("open", errno))?;
+    read_from_start(file.as_fd()).map_err(|errno| failed("read", errno))
 }
 
 /// Version 2's folder is shown as `/sys/fs/cgroup` itself, version 1's under the name of its mount.

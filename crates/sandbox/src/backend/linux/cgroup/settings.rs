@@ -63,15 +63,18 @@ pub(super) fn settings(version: Version, limits: &Limits) -> Vec<Setting> {
 }
 
 /// Files that hold a limit around a cgroup, each with what it reads when there is none.
-pub(super) fn unset(version: Version) -> &'static [(&'static str, &'static str)] {
+pub(super) fn unset(version: Version, controllers: &[Controller]) -> Vec<(&'static str, &'static str)> {
     match version {
-        Version::V1 => &[
-            // The largest number of whole pages; how large depends on the page.
-            ("memory.limit_in_bytes", "92233720368547"),
-            ("pids.max", "max"),
-            ("cpu.cfs_quota_us", "-1"),
-        ],
-        Version::V2 => &[
+        Version::V1 => controllers
+            .iter()
+            .map(|controller| match controller {
+                // The largest number of whole pages; how large depends on the page.
+                Controller::Memory => ("memory.limit_in_bytes", "92233720368547"),
+                Controller::Pids => ("pids.max", "max"),
+                Controller::Cpu => ("cpu.cfs_quota_us", "-1"),
+            })
+            .collect(),
+        Version::V2 => vec![
             ("memory.max", "max"),
             ("memory.high", "max"),
             ("memory.swap.max", "max"),
@@ -168,11 +171,12 @@ mod tests {
             (Version::V2, "cpu.max", "max 100000\n", "50000 100000\n"),
             (Version::V2, "cpuset.cpus", "\n", "0-1\n"),
         ] {
-            let unset = unset(version).iter().find(|(name, _)| *name == file).unwrap().1;
+            let unset =
+                unset(version, &Controller::ALL).into_iter().find(|(name, _)| *name == file).unwrap().1;
             assert!(!holds_a_limit(free, unset) && holds_a_limit(held, unset), "{file}");
         }
         // 64 KiB pages show another largest number.
-        assert!(!holds_a_limit("9223372036854710272\n", unset(Version::V1)[0].1));
+        assert!(!holds_a_limit("9223372036854710272\n", unset(Version::V1, &Controller::ALL)[0].1));
     }
 
     #[test]

@@ -273,7 +273,7 @@ mod tests {
         assert!(!permits("nexus.corp", 8081, "8.8.8.8"), "only the address that is named");
         assert!(!permits("nexus.corp", 443, "10.0.0.5"), "only on its port");
         assert!(!permits("a.example.com", 443, "169.254.169.254"));
-        assert!(permits("8.8.8.8", 443, "8.8.8.8") == false, "an address that no rule names");
+        assert!(!permits("8.8.8.8", 443, "8.8.8.8"), "an address that no rule names");
     }
 
     #[test]

@@ -71,11 +71,8 @@ pub fn head_length(bytes: &[u8], checked: &mut usize) -> Result<Option<usize>, R
     for index in *checked..bytes.len() {
         let before = index.checked_sub(1).map(|i| bytes[i]);
         match (before, bytes[index]) {
-            (Some(b'\r'), b'\n') => {
-                if bytes[..=index].ends_with(b"\r\n\r\n") {
-                    return Ok(Some(index + 1));
-                }
-            }
+            (Some(b'\r'), b'\n') if bytes[..=index].ends_with(b"\r\n\r\n") => return Ok(Some(index + 1)),
+            (Some(b'\r'), b'\n') => {}
             (Some(b'\r'), _) | (_, b'\n') => return Err(RequestError::LineEnd),
             (Some(b'\n'), b' ' | b'\t') => return Err(RequestError::Fold),
             (_, b'\r' | b'\t') => {}

@@ -1,0 +1,13 @@
+//! The proxy driven over loopback with raw sockets and with real clients: every case is one exchange of bytes.
+// The exemption in clippy.toml covers test functions, not what they call.
+#![allow(clippy::unwrap_used)]
+
+mod allowed;
+mod bounds;
+mod clients;
+mod denied;
+mod forwarder;
+mod long;
+mod smuggling;
+mod upstream;
+mod world;

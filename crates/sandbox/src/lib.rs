@@ -12,6 +12,7 @@ pub mod links;
 pub mod policy;
 pub mod protected;
 pub mod report;
+mod resolve;
 pub mod run;
 pub mod selftest;
 pub mod text;

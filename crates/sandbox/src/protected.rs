@@ -15,7 +15,6 @@ mod find;
 mod git;
 mod look;
 mod regular;
-mod resolve;
 pub mod rules;
 mod settings;
 mod walk;

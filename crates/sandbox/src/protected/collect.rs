@@ -1,6 +1,6 @@
 //! What is to be protected, gathered path by path: entries, links and gaps, brought into the order of mounts.
 //!
-//! Every path is taken step by step ([`super::resolve`]); only what really lies under a writable folder becomes
+//! Every path is taken step by step ([`crate::resolve`]); only what really lies under a writable folder becomes
 //! an entry, whatever its text says. Git and agents are not known here.
 //!
 //! # Why each folder above an entry is pinned
@@ -15,9 +15,9 @@
 //! workspace (`open_tree` and `move_mount` by descriptor, both without following) makes renaming, removing and
 //! replacing it EBUSY in the visible tree, where it still resolves; seen on 6.18 as root and as `nobody`.
 
-use super::resolve::{End, Resolved, resolve};
 use super::rules::{self, Rule};
 use super::{Absent, Entry, Kind, Pin, PinKind, Problem, ProblemKind};
+use crate::resolve::{End, Resolved, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -5,11 +5,11 @@
 
 use super::collect::{Collector, MOUNTS};
 use super::git::{self, DotGit};
-use super::resolve::{End, resolve};
 use super::rules::{self, Anchor, Treatment};
 use super::settings::{self, Named, Setting};
 use super::walk::{Seen, walk};
 use super::{Enclosing, How, ProblemKind, Protected, ProtectedError, Repository, Request, real_folder};
+use crate::resolve::{End, resolve};
 use crate::text::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

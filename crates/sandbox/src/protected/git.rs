@@ -3,8 +3,8 @@
 //! Only reads, never runs git. What is protected in a git folder is not known here.
 
 use super::regular;
-use super::resolve::{End, resolve};
 use super::settings::native;
+use crate::resolve::{End, resolve};
 use std::path::{Path, PathBuf};
 
 /// Longest control file that is read; git writes one line.

@@ -61,18 +61,25 @@ pub struct Look {
 /// The state before the run.
 #[derive(Debug)]
 pub struct Snapshot {
-    watched: BTreeMap<PathBuf, (&'static Rule, State)>,
+    watched: BTreeMap<PathBuf, Watched>,
     broken: BTreeMap<PathBuf, Option<&'static str>>,
     cut: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    rule: &'static Rule,
+    watch: Watch,
+    state: State,
 }
 
 /// Notes the state of all that is watched.
 pub fn before(protected: &Protected) -> Snapshot {
     let mut cut = false;
-    let watched = watched(protected);
-    let states = watched.into_iter().map(|(path, rule)| {
-        let state = State::of(&path, watch(rule), &mut cut);
-        (path, (rule, state))
+    let states = watched(protected).into_iter().map(|(path, rule)| {
+        let watch = watch(protected, &path, rule);
+        let state = State::of(&path, watch, &mut cut);
+        (path, Watched { rule, watch, state })
     });
     let watched = states.collect();
     let git_dirs = protected.repositories.iter().map(|repository| &repository.git_dir);
@@ -83,8 +90,8 @@ pub fn before(protected: &Protected) -> Snapshot {
 /// Compares with the state before, and looks for what is new.
 pub fn after(protected: &Protected, snapshot: &Snapshot, bounds: Bounds) -> Look {
     let mut look = Looking { protected, left: BTreeMap::new(), cut: snapshot.cut };
-    for (path, (rule, state)) in &snapshot.watched {
-        look.compare(path, rule, state);
+    for (path, watched) in &snapshot.watched {
+        look.compare(path, watched);
     }
     for (git_dir, before) in &snapshot.broken {
         if let Some(reason) = git::broken(git_dir).filter(|_| before.is_none()) {
@@ -98,11 +105,14 @@ pub fn after(protected: &Protected, snapshot: &Snapshot, bounds: Bounds) -> Look
     Look { left: look.left.into_values().collect(), cut: look.cut }
 }
 
-/// How closely a rule's paths are watched.
-fn watch(rule: &Rule) -> Watch {
-    match rule.id {
-        "git.hooks" | "git.hooks_path" => Watch::Hooks,
-        _ => Watch::Tree,
+/// How closely a path is watched.
+fn watch(protected: &Protected, path: &Path, rule: &Rule) -> Watch {
+    if rule == rules::HOOKS || rule == rules::HOOKS_PATH {
+        Watch::Hooks
+    } else if protected.read_only.iter().any(|entry| entry.path == path) {
+        Watch::Held
+    } else {
+        Watch::Tree
     }
 }
 
@@ -123,9 +133,10 @@ fn watched(protected: &Protected) -> BTreeMap<PathBuf, &'static Rule> {
     let mut folders: BTreeSet<&Path> = protected.roots.iter().map(PathBuf::as_path).collect();
     for repository in &protected.repositories {
         folders.extend(repository.root.as_deref().filter(|root| inside(root)));
-        if inside(&repository.common_dir) {
-            for rule in rules::of(Anchor::CommonDir, Treatment::Report) {
-                watched.entry(repository.common_dir.join(rule.path)).or_insert(rule);
+        let places = [(&repository.common_dir, Anchor::CommonDir), (&repository.git_dir, Anchor::GitDir)];
+        for (folder, anchor) in places.into_iter().filter(|(folder, _)| inside(folder)) {
+            for rule in rules::of(anchor, Treatment::Report) {
+                watched.entry(folder.join(rule.path)).or_insert(rule);
             }
         }
         for hooks in repository.hooks.iter().filter(|hooks| inside(hooks)) {
@@ -170,9 +181,10 @@ impl Looking<'_> {
         self.left.entry((path.to_owned(), what)).or_insert(left);
     }
 
-    fn compare(&mut self, path: &Path, rule: &'static Rule, before: &State) {
-        let now = State::of(path, watch(rule), &mut self.cut);
-        for (below, change) in before.changes(&now) {
+    fn compare(&mut self, path: &Path, watched: &Watched) {
+        let Watched { rule, watch, state } = watched;
+        let now = State::of(path, *watch, &mut self.cut);
+        for (below, change) in state.changes(&now) {
             let what = match change {
                 Change::New => What::New,
                 Change::Changed => What::Changed,
@@ -181,7 +193,7 @@ impl Looking<'_> {
                 Change::Removed => What::Removed,
             };
             let path = if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) };
-            let hook = watch(rule) == Watch::Hooks;
+            let hook = *watch == Watch::Hooks;
             let sentence = match what {
                 What::New if hook => format!("new file in the effective hooks folder: {}", rule.why),
                 What::New => format!("new: {}", rule.why),
@@ -211,7 +223,7 @@ impl Looking<'_> {
                     continue;
                 };
                 for git_dir in git_dirs {
-                    let git_dir = super::resolve::resolve(common_dir, &git_dir).real;
+                    let git_dir = crate::resolve::resolve(common_dir, &git_dir).real;
                     if rule == rules::WORKTREES
                         && !self.is_known(&git_dir)
                         && git::common_dir(&git_dir) != common_dir

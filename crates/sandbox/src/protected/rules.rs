@@ -209,6 +209,13 @@ pub const RULES: &[Rule] = &[
         Report,
         "switches on filters and diff programs that the configuration already names",
     ),
+    rule(
+        "git.rebase",
+        GitDir,
+        "rebase-merge",
+        Report,
+        "git rebase --continue runs the exec lines of a rebase that seems to be under way",
+    ),
     // Agents: settings that name commands, hooks and servers to start, or what may run without a question.
     rule(
         "agent.claude",

@@ -14,6 +14,8 @@ use std::time::SystemTime;
 const SMALL: u64 = 32 * 1024;
 /// Names in one watched folder, with all that lies below it.
 const NAMES: usize = 512;
+/// The same where the system holds the folder, so that this is a second look at what cannot have happened.
+const HELD: usize = 128;
 const DEPTH: usize = 6;
 
 /// What is looked at in a folder.
@@ -21,6 +23,8 @@ const DEPTH: usize = 6;
 pub(super) enum Watch {
     /// Everything below it.
     Tree,
+    /// What comes first below it: a mount holds the rest as well.
+    Held,
     /// The files in it, without the samples that git puts there and never runs.
     Hooks,
 }
@@ -30,7 +34,11 @@ pub(super) enum State {
     Absent,
     Link(PathBuf),
     File(FileState),
-    Folder(BTreeMap<PathBuf, State>),
+    Folder {
+        states: BTreeMap<PathBuf, State>,
+        /// Whether all names are there; if not, a name that is missing says nothing.
+        whole: bool,
+    },
     /// A socket, FIFO or device, or what cannot be asked about.
     Other,
 }
@@ -66,9 +74,9 @@ struct Stamp {
 impl State {
     /// The state of `path` now; sets `cut` when a folder holds more than is looked at.
     pub(super) fn of(path: &Path, watch: Watch, cut: &mut bool) -> Self {
-        let mut names = NAMES;
+        let mut names = if watch == Watch::Held { HELD } else { NAMES };
         let state = Self::take(path, watch, 0, &mut names);
-        *cut |= names == 0;
+        *cut |= names == 0 && watch != Watch::Held;
         state
     }
 
@@ -97,11 +105,11 @@ impl State {
         let mut states = BTreeMap::new();
         if depth == DEPTH {
             *names = 0;
-            return Self::Folder(states);
+            return Self::Folder { states, whole: false };
         }
         for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
             if *names == 0 {
-                break;
+                return Self::Folder { states, whole: false };
             }
             *names -= 1;
             let name = PathBuf::from(entry.file_name());
@@ -111,7 +119,7 @@ impl State {
             let state = Self::take(&entry.path(), watch, depth + 1, names);
             states.insert(name, state);
         }
-        Self::Folder(states)
+        Self::Folder { states, whole: true }
     }
 
     /// What is different now, each by its path below this one; empty for the path itself.
@@ -125,17 +133,21 @@ impl State {
         let change = match (self, now) {
             (Self::Absent, Self::Absent) | (Self::Other, Self::Other) => return,
             // An empty folder runs nothing; what is in it is named one by one.
-            (Self::Absent, Self::Folder(states)) => {
+            (Self::Absent, Self::Folder { states, .. }) => {
                 for (name, state) in states {
                     Self::Absent.compare(state, &at.join(name), changes);
                 }
                 return;
             }
-            (Self::Folder(before), Self::Folder(now)) => {
+            (Self::Folder { states: before, whole: was_whole }, Self::Folder { states: now, whole }) => {
                 for (name, state) in now {
-                    before.get(name).unwrap_or(&Self::Absent).compare(state, &at.join(name), changes);
+                    match before.get(name) {
+                        Some(before) => before.compare(state, &at.join(name), changes),
+                        None if *was_whole => Self::Absent.compare(state, &at.join(name), changes),
+                        None => {}
+                    }
                 }
-                for (name, state) in before.iter().filter(|(name, _)| !now.contains_key(*name)) {
+                for (name, state) in before.iter().filter(|(name, _)| *whole && !now.contains_key(*name)) {
                     state.compare(&Self::Absent, &at.join(name), changes);
                 }
                 return;
@@ -239,7 +251,10 @@ mod tests {
             std::fs::write(folder.path().join(number.to_string()), "").unwrap();
         }
         let mut cut = false;
-        State::of(folder.path(), Watch::Tree, &mut cut);
+        let before = State::of(folder.path(), Watch::Tree, &mut cut);
         assert!(cut);
+        // Names that fell to the bound are neither new nor removed.
+        let held = State::of(folder.path(), Watch::Held, &mut cut);
+        assert_eq!((before.changes(&held), held.changes(&before)), (Vec::new(), Vec::new()));
     }
 }

@@ -14,7 +14,7 @@ const LINKS: usize = 40;
 
 /// What stands at the end of a path.
 #[derive(Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     File(Metadata),
     Folder,
     /// A socket, a FIFO or a device.
@@ -27,16 +27,16 @@ pub(super) enum End {
 
 /// A path and what was met on it.
 #[derive(Debug)]
-pub(super) struct Resolved {
+pub(crate) struct Resolved {
     /// The symlinks met, each at its real place, in order.
-    pub(super) links: Vec<PathBuf>,
+    pub(crate) links: Vec<PathBuf>,
     /// The end of the path, free of symlinks and of `..`.
-    pub(super) real: PathBuf,
-    pub(super) end: End,
+    pub(crate) real: PathBuf,
+    pub(crate) end: End,
 }
 
 /// Follows `path` from `from`, which must be real already.
-pub(super) fn resolve(from: &Path, path: &Path) -> Resolved {
+pub(crate) fn resolve(from: &Path, path: &Path) -> Resolved {
     let mut real = from.to_path_buf();
     let mut links = Vec::new();
     let mut rest = VecDeque::new();

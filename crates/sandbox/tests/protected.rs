@@ -152,6 +152,7 @@ fn tree(folder: &Path) -> Vec<(PathBuf, u32, std::time::SystemTime)> {
         let entry = entry.unwrap();
         let metadata = entry.metadata().unwrap();
         names.push((entry.path(), metadata.permissions().mode(), metadata.modified().unwrap()));
+        // The metadata of a listing is the link's own.
         if metadata.is_dir() {
             names.extend(tree(&entry.path()));
         }
@@ -424,6 +425,15 @@ fn c127_a_planted_gitfile_opens_nothing() {
     let protected = find(&Request { git: true, ..place.request() }).unwrap();
     assert_eq!(protected.roots, [place.work()]);
     assert_eq!(kinds(&protected), [ProblemKind::NotItsOwn]);
+
+    // Not even when a git folder in the workspace names it back and shares the one outside.
+    place.write("w/.git", "gitdir: g\n");
+    place.write("w/g/HEAD", "ref: refs/heads/main\n");
+    place.write("w/g/gitdir", &format!("{}\n", place.path("w/.git").display()));
+    place.write("w/g/commondir", &format!("{}\n", place.path("other/.git").display()));
+    let protected = find(&Request { git: true, ..place.request() }).unwrap();
+    assert_eq!(protected.roots, [place.work()]);
+    assert_eq!(kinds(&protected), [ProblemKind::NotItsOwn]);
 }
 
 /// Nor does a `commondir` in the workspace's own git folder.
@@ -642,6 +652,12 @@ fn ways_around_git_hooks_and_config_are_named() {
     });
     assert_eq!(rules(&left), [(&*place.path("w/loud/.git/hooks/post-checkout"), What::New, "git.nested")]);
 
+    // A rebase that seems to be under way.
+    let place = Place::repository();
+    let left = place.left(|| place.write("w/.git/rebase-merge/git-rebase-todo", "exec ./x.sh\n"));
+    let todo = place.path("w/.git/rebase-merge/git-rebase-todo");
+    assert_eq!(rules(&left), [(&*todo, What::New, "git.rebase")]);
+
     // A gitfile that leads to a git folder in the workspace.
     let place = Place::repository();
     let left = place.left(|| {
@@ -767,4 +783,113 @@ fn a_workspace_behind_a_link() {
     let protected = find(&request).unwrap();
     hold_together(&protected);
     assert!(entry(&protected, &place.path("w/.git/hooks")).is_some());
+}
+
+/// One thing that a repository may hold; what is made may already be there in another shape, and then stays.
+#[derive(Debug, Clone)]
+enum Piece {
+    Init(usize),
+    File(usize, usize),
+    Link(usize, usize, usize),
+    Folder(usize, usize),
+    HooksPath(usize, usize),
+    Gitfile(usize, usize),
+}
+
+/// Folders, and names in them, that collide often.
+const FOLDERS: &[&str] = &["", "a", "a/b", "tools", "a/.git", ".git", ".git/modules/m", ".git/worktrees/t"];
+const NAMES: &[&str] = &[
+    ".git",
+    "hooks",
+    "config",
+    ".claude",
+    ".vscode",
+    ".envrc",
+    "commondir",
+    "info",
+    "HEAD",
+    "objects",
+    "refs",
+];
+
+fn pieces() -> impl proptest::strategy::Strategy<Value = Vec<Piece>> {
+    use proptest::prelude::*;
+    let (folder, name) = (0..FOLDERS.len(), 0..NAMES.len());
+    let piece = prop_oneof![
+        folder.clone().prop_map(Piece::Init),
+        (folder.clone(), name.clone()).prop_map(|(a, b)| Piece::File(a, b)),
+        (folder.clone(), name.clone(), folder.clone()).prop_map(|(a, b, c)| Piece::Link(a, b, c)),
+        (folder.clone(), name.clone()).prop_map(|(a, b)| Piece::Folder(a, b)),
+        (folder.clone(), folder.clone()).prop_map(|(a, b)| Piece::HooksPath(a, b)),
+        (folder.clone(), folder).prop_map(|(a, b)| Piece::Gitfile(a, b)),
+    ];
+    prop::collection::vec(piece, 0..14)
+}
+
+fn make(work: &Path, piece: &Piece) {
+    let write = |path: PathBuf, text: String| {
+        let _ = fs::create_dir_all(path.parent().unwrap());
+        let _ = fs::write(path, text);
+    };
+    match *piece {
+        Piece::Init(folder) => {
+            let git = work.join(FOLDERS[folder]).join(".git");
+            for name in ["hooks", "objects", "refs"] {
+                let _ = fs::create_dir_all(git.join(name));
+            }
+            write(git.join("HEAD"), "ref: refs/heads/main\n".to_owned());
+            write(git.join("config"), "[core]\n\tbare = false\n".to_owned());
+        }
+        Piece::File(folder, name) => write(work.join(FOLDERS[folder]).join(NAMES[name]), "../a\n".to_owned()),
+        Piece::Link(folder, name, to) => {
+            let folder = work.join(FOLDERS[folder]);
+            let _ = fs::create_dir_all(&folder);
+            let _ = symlink(work.join(FOLDERS[to]), folder.join(NAMES[name]));
+        }
+        Piece::Folder(folder, name) => {
+            let _ = fs::create_dir_all(work.join(FOLDERS[folder]).join(NAMES[name]));
+        }
+        Piece::HooksPath(folder, to) => {
+            let config = format!("[core]\n\thooksPath = {}\n", work.join(FOLDERS[to]).display());
+            write(work.join(FOLDERS[folder]).join(".git/config"), config);
+        }
+        Piece::Gitfile(folder, to) => {
+            let text = format!("gitdir: {}\n", work.join(FOLDERS[to]).display());
+            write(work.join(FOLDERS[folder]).join(".git"), text);
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    /// Whatever lies in the workspace: every entry exists, lies in a writable folder, is below no other entry and
+    /// is reached through pins alone; nothing is changed by looking; and a look at an untouched place is empty.
+    #[test]
+    fn any_layout_gives_a_plan_that_holds_together(
+        pieces in pieces(),
+        git in proptest::bool::ANY,
+        git_hooks in proptest::bool::ANY,
+        below in proptest::bool::ANY,
+    ) {
+        let place = Place::new();
+        for piece in &pieces {
+            make(&place.work(), piece);
+        }
+        let mut request = Request { git, git_hooks, ..place.request() };
+        if below {
+            let _ = fs::create_dir_all(place.path("w/a/b"));
+            request.work = place.path("w/a/b").canonicalize().unwrap_or(place.work());
+            if !request.work.is_dir() || !request.work.starts_with(place.work()) {
+                request.work = place.work();
+            }
+        }
+        let names = tree(&place.root);
+        let protected = find(&request).unwrap();
+        hold_together(&protected);
+        let snapshot = before(&protected);
+        let look = after(&protected, &snapshot, Bounds::LOOK);
+        proptest::prop_assert_eq!(tree(&place.root), names);
+        proptest::prop_assert_eq!(look.left, []);
+    }
 }

@@ -27,9 +27,9 @@ pub fn sandbox(facts: &Facts) -> String {
 fn why(facts: &Facts) -> String {
     let Some(fix) = Fix::of(facts) else { return String::new() };
     match fix {
-        Fix::Namespaces(closed) => format!("namespaces {}", namespaces(closed)),
-        Fix::Cgroup(reason, _) => format!("cgroup {}", cgroup(reason)),
-        Fix::Seccomp(reason) => format!("seccomp {}", seccomp(reason)),
+        Fix::Namespaces(closed) => format!("namespaces {}", closed.finding()),
+        Fix::Cgroup(reason, _) => format!("cgroup {}", reason.finding()),
+        Fix::Seccomp(reason) => format!("seccomp {}", reason.finding()),
         Fix::SelfTest => match facts.system {
             System::Windows(windows) => format!("{}; the self-test has not run", of_windows(&windows)),
             _ => "everything that it needs is here; the self-test has not run".to_owned(),
@@ -72,10 +72,10 @@ fn of_linux(linux: &Linux) -> String {
     format!(
         "Linux {}: namespaces {}, cgroup {}, Landlock ABI {}, seccomp {}",
         said(linux.kernel, |kernel| kernel.to_string()),
-        said(linux.namespaces, namespaces),
-        said(linux.cgroup, |reason| cgroup(reason).to_owned()),
+        said(linux.namespaces, Namespaces::finding),
+        said(linux.cgroup, |reason| reason.finding().to_owned()),
         said(linux.landlock, |abi| abi.to_string()),
-        said(linux.seccomp, |reason| seccomp(reason).to_owned()),
+        said(linux.seccomp, |reason| reason.finding().to_owned()),
     )
 }
 
@@ -107,50 +107,59 @@ pub fn fix(facts: &Facts) -> String {
     }
 }
 
-fn namespaces(finding: Namespaces) -> String {
-    match finding {
-        Namespaces::Open => "ok".to_owned(),
-        Namespaces::AtLimit => "closed: their limit is reached".to_owned(),
-        Namespaces::AppArmor => "closed by AppArmor".to_owned(),
-        Namespaces::Container => "closed by the container around the node".to_owned(),
-        Namespaces::ProcMasked => "without a /proc of their own: parts of it are covered here".to_owned(),
-        Namespaces::Chroot => "closed in a chroot".to_owned(),
-        Namespaces::IdMap => "without an id map for this user".to_owned(),
-        Namespaces::NotBuilt => "not in this kernel".to_owned(),
-        Namespaces::Refused => "refused".to_owned(),
-        Namespaces::UsernsClone
-        | Namespaces::MaxUser
-        | Namespaces::MaxMount
-        | Namespaces::MaxPid
-        | Namespaces::MaxNetwork
-        | Namespaces::MaxIpc
-        | Namespaces::MaxUts
-        | Namespaces::MaxCgroup => format!("closed by {}=0", finding.setting().unwrap_or_default()),
+impl Namespaces {
+    /// The finding in words, after `namespaces`.
+    pub fn finding(self) -> String {
+        match self {
+            Namespaces::Open => "ok".to_owned(),
+            Namespaces::AtLimit => "closed: their limit is reached".to_owned(),
+            Namespaces::AppArmor => "closed by AppArmor".to_owned(),
+            Namespaces::Container => "closed by the container around the node".to_owned(),
+            Namespaces::ProcMasked => "without a /proc of their own: parts of it are covered here".to_owned(),
+            Namespaces::Chroot => "closed in a chroot".to_owned(),
+            Namespaces::IdMap => "without an id map for this user".to_owned(),
+            Namespaces::NotBuilt => "not in this kernel".to_owned(),
+            Namespaces::Refused => "refused".to_owned(),
+            Namespaces::UsernsClone
+            | Namespaces::MaxUser
+            | Namespaces::MaxMount
+            | Namespaces::MaxPid
+            | Namespaces::MaxNetwork
+            | Namespaces::MaxIpc
+            | Namespaces::MaxUts
+            | Namespaces::MaxCgroup => format!("closed by {}=0", self.setting().unwrap_or_default()),
+        }
     }
 }
 
-const fn cgroup(finding: Cgroup) -> &'static str {
-    match finding {
-        Cgroup::V1 => "v1",
-        Cgroup::V2 => "v2",
-        Cgroup::NotMounted => "not mounted",
-        Cgroup::NoControllers => "without memory, pids and cpu together",
-        Cgroup::V1NotDelegated => "v1 (not delegated to this user)",
-        Cgroup::V2NotDelegated | Cgroup::SystemdNotDelegated => "v2 (not delegated to this user)",
-        Cgroup::SystemdLacksControllers => "v2 (delegated without all controllers)",
-        Cgroup::HoldsProcesses | Cgroup::SystemdHoldsProcesses => "v2 (shared with other processes)",
-        Cgroup::ReadOnly => "read-only",
-        Cgroup::NotPermitted => "not permitted",
-        Cgroup::Failed => "failed",
+impl Cgroup {
+    /// The finding in words, after `cgroup`.
+    pub const fn finding(self) -> &'static str {
+        match self {
+            Cgroup::V1 => "v1",
+            Cgroup::V2 => "v2",
+            Cgroup::NotMounted => "not mounted",
+            Cgroup::NoControllers => "without memory, pids and cpu together",
+            Cgroup::V1NotDelegated => "v1 (not delegated to this user)",
+            Cgroup::V2NotDelegated | Cgroup::SystemdNotDelegated => "v2 (not delegated to this user)",
+            Cgroup::SystemdLacksControllers => "v2 (delegated without all controllers)",
+            Cgroup::HoldsProcesses | Cgroup::SystemdHoldsProcesses => "v2 (shared with other processes)",
+            Cgroup::ReadOnly => "read-only",
+            Cgroup::NotPermitted => "not permitted",
+            Cgroup::Failed => "failed",
+        }
     }
 }
 
-const fn seccomp(finding: Seccomp) -> &'static str {
-    match finding {
-        Seccomp::Works => "ok",
-        Seccomp::Missing => "not in this kernel",
-        Seccomp::Refused => "refused",
-        Seccomp::NoProcessor => "has no filter for this processor",
+impl Seccomp {
+    /// The finding in words, after `seccomp`.
+    pub const fn finding(self) -> &'static str {
+        match self {
+            Seccomp::Works => "ok",
+            Seccomp::Missing => "not in this kernel",
+            Seccomp::Refused => "refused",
+            Seccomp::NoProcessor => "has no filter for this processor",
+        }
     }
 }
 

@@ -267,7 +267,9 @@ fn cgroup(reason: Cgroup, user: Option<User>) -> String {
                 .to_owned()
         }
         Cgroup::Failed => {
-            "`oz0-node sandbox check` on the node, as its user, names the call that failed and its answer".to_owned()
+            "look up the file and the error that `oz0-node sandbox check` on the node names: the kernel has the \
+             controller and did not take the limit"
+                .to_owned()
         }
     }
 }

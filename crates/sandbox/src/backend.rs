@@ -1,3 +1,106 @@
-//! Ways to make a sandbox, and the choice of this system's.
+//! Ways to make a sandbox, and the choice of this system's. What is above knows only these traits.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::Duration;
+
+use oz0_egress::Listener;
+use oz0_fleet::Facts;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::environ::Environment;
+use crate::limits::{Limits, Usage};
+use crate::policy::Policy;
+use crate::protected::Protected;
+use crate::report::{Cause, Ending};
 
 pub mod linux;
+
+/// One way to make a sandbox.
+pub trait Backend {
+    /// What this machine looks like, as far as a plan depends on it.
+    type Survey;
+    /// Everything that will be done, as data.
+    type Plan: Serialize + DeserializeOwned + std::fmt::Display;
+    /// What has been started.
+    type Running: Running;
+
+    /// What this machine has of what the backend needs. Each part is tried, and nothing is changed.
+    fn probe(&self) -> Facts;
+
+    /// What this machine looks like for a policy; refused when the policy names what cannot be granted.
+    fn survey(&self, policy: &Policy) -> Result<Self::Survey, Refusal>;
+
+    /// All that will be done.
+    fn plan(
+        &self,
+        policy: &Policy,
+        survey: &Self::Survey,
+        protected: &Protected,
+    ) -> Result<Self::Plan, Refusal>;
+
+    /// The command's variables: what the policy passes and what this system's programs need; the proxy's when
+    /// the plan has one, with `url` for its address.
+    fn environment(
+        &self,
+        policy: &Policy,
+        plan: &Self::Plan,
+        url: impl FnOnce(std::net::SocketAddr) -> String,
+    ) -> Environment;
+
+    /// Do it. `meanwhile` runs on the node's side while the container is being made, before the command starts.
+    fn launch(
+        &self,
+        plan: &Self::Plan,
+        environment: &Environment,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Self::Running, Refusal>;
+}
+
+/// A run that has been started; dropping it ends every process of it.
+pub trait Running {
+    /// Where the proxy takes connections from, once.
+    fn take_listener(&mut self) -> Option<Listener>;
+
+    /// Where programs ask for names, once.
+    fn take_resolver(&mut self) -> Option<UdpSocket>;
+
+    /// What really confines the command, as read from the running process.
+    fn mechanism(&self) -> Option<serde_json::Value>;
+
+    /// Clear away what dead runs left, a bounded amount. Called after the command has started.
+    fn sweep(&self);
+
+    /// Stand by until every process has ended.
+    fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<(Ending, Option<Cause>)>;
+
+    /// What was used, against the limits as they were held. Ends everything and removes what was made.
+    fn finish(self) -> Result<Option<(Usage, Limits)>, Refusal>;
+}
+
+/// Less protection than asked: why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// What was tried and what the system answered.
+    pub reason: String,
+    /// What to do.
+    pub fix: Option<String>,
+}
+
+/// Where a program that the run does not see lies on the node, for the message.
+pub fn find_outside(program: &Path, search: Option<&str>) -> Option<std::path::PathBuf> {
+    if program.components().count() != 1 {
+        return program.exists().then(|| program.to_path_buf());
+    }
+    std::env::split_paths(search?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// This system's backend.
+#[cfg(target_os = "linux")]
+pub fn host() -> impl Backend {
+    linux::Linux
+}

@@ -140,8 +140,6 @@ impl Findings {
 /// Longest scan beside a command, and before a launch that waits for it.
 const REPORT: Duration = Duration::from_secs(10);
 const REFUSE: Duration = Duration::from_secs(60);
-/// Longest look after a run.
-const AFTER: Duration = Duration::from_millis(250);
 /// As many as one list names.
 const LISTED: usize = 100;
 
@@ -156,12 +154,12 @@ pub fn scan(roots: &[PathBuf], mode: Links, cancel: &AtomicBool) -> Findings {
 }
 
 /// The symlinks leading out that the run left: made or moved since `since`, or not among those that the scan
-/// beside it had seen when that scan is complete.
-pub fn left(roots: &[PathBuf], before: &Findings, since: SystemTime) -> Findings {
+/// beside it had seen when that scan is complete. Takes at most `limit`.
+pub fn left(roots: &[PathBuf], before: &Findings, since: SystemTime, limit: Duration) -> Findings {
     let complete = before.cut.is_none() && before.symlinks_in_all == before.symlinks.len() as u64;
     let known = complete.then(|| before.symlinks.iter().map(|link| link.path.clone()).collect());
     let since = Some(Since { time: since, known });
-    take(roots, Look { hard_links: false, since, limit: AFTER, listed: LISTED }, &AtomicBool::new(false))
+    take(roots, Look { hard_links: false, since, limit, listed: LISTED }, &AtomicBool::new(false))
 }
 
 /// What is looked for.

@@ -1,1 +1,186 @@
 //! One run from policy to report: the only place that strings the steps together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use oz0_egress::{Proxy, Settings, Token};
+
+use crate::backend::{Backend, Refusal, Running as _, find_outside};
+use crate::links::{self, Findings, Links};
+use crate::policy::{Network, Policy};
+use crate::protected::{self, Bounds, Protected, Request, Snapshot};
+use crate::report::{Ending, LinksFound, NotStarted, Report};
+
+/// How long tunnels may still carry what was written before the end.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What a run is asked besides its policy.
+#[derive(Default)]
+pub struct Options {
+    /// Where each egress decision is written, a JSON object a line.
+    pub records: Option<Box<dyn std::io::Write + Send>>,
+}
+
+/// What has been worked out before anything is done.
+pub struct Prepared<P> {
+    /// All that will be done.
+    pub plan: P,
+    /// What is protected.
+    pub protected: Protected,
+}
+
+/// Look at the protected paths and plan. Changes nothing.
+pub fn prepare<B: Backend>(backend: &B, policy: &Policy) -> Result<Prepared<B::Plan>, Refusal> {
+    let refused = |code, reason: String| Refusal { code, reason, fix: None };
+    policy.validate().map_err(|error| refused("policy", error.to_string()))?;
+    // A missing folder is the survey's to report, with the option that named it.
+    let survey = backend.survey(policy)?;
+    let protected = protect(policy)?;
+    let plan = backend.plan(policy, &survey, &protected)?;
+    Ok(Prepared { plan, protected })
+}
+
+fn protect(policy: &Policy) -> Result<Protected, Refusal> {
+    let mut request = Request::new(policy.work.clone());
+    request.writable = policy.write.iter().filter(|path| path.is_dir()).cloned().collect();
+    request.repositories.clone_from(&policy.protect);
+    request.home.clone_from(&policy.caller.home);
+    request.config_home.clone_from(&policy.caller.config_home);
+    request.git = policy.git.outside;
+    request.git_hooks = policy.git.hooks;
+    protected::find(&request).map_err(|error| Refusal {
+        code: "protected",
+        reason: format!("looking for protected paths: {error}"),
+        fix: None,
+    })
+}
+
+/// Run the command of a policy, from plan to report.
+pub fn run<B: Backend>(
+    backend: &B,
+    policy: &Policy,
+    prepared: &Prepared<B::Plan>,
+    options: Options,
+) -> Result<Report, Refusal> {
+    let started = Instant::now();
+    if policy.links == Links::Refuse {
+        refuse_links(&prepared.protected.roots)?;
+    }
+    let proxied = match &policy.network {
+        Network::Proxy { allow, forward } => {
+            let token = Token::generate().map_err(|error| Refusal {
+                code: "random",
+                reason: format!("making the run's token: {error}"),
+                fix: None,
+            })?;
+            Some((allow, forward, token))
+        }
+        Network::Host => None,
+    };
+    let environment = backend.environment(policy, &prepared.plan, |address| match &proxied {
+        Some((_, _, token)) => token.proxy_url(address).to_string(),
+        None => String::new(),
+    });
+    let mut before: Option<Snapshot> = None;
+    let mut running = backend.launch(&prepared.plan, &environment, || {
+        before = Some(protected::before(&prepared.protected));
+    })?;
+    drop(environment);
+
+    // Threads only from here on: the first process of the run is a fork of this one.
+    let proxy = match (proxied, running.take_listener()) {
+        (Some((allow, forward, token)), Some(listener)) => {
+            let mut settings = Settings::new(allow.clone(), token);
+            settings.forward.clone_from(forward);
+            settings.records = options.records;
+            Some(Proxy::start(settings, listener, running.take_resolver()).map_err(|error| Refusal {
+                code: "proxy",
+                reason: format!("starting the egress proxy: {error}"),
+                fix: None,
+            })?)
+        }
+        _ => None,
+    };
+    let scan = LinkScan::start(policy, &prepared.protected.roots);
+    running.sweep();
+    let (ending, cause) = running.wait(policy.limits.timeout).map_err(|error| Refusal {
+        code: "wait",
+        reason: format!("standing by the run: {error}"),
+        fix: None,
+    })?;
+    let mechanism = running.mechanism();
+    let used = running.finish()?;
+    let look = before.as_ref().map(|before| protected::after(&prepared.protected, before, Bounds::LOOK));
+    let links = scan.map(|scan| scan.stop(&prepared.protected.roots, started.elapsed()));
+    let denials = proxy.map(|proxy| proxy.stop(DRAIN).denials).unwrap_or_default();
+    let outside = match ending {
+        Ending::NotStarted(NotStarted::NotFound) => policy
+            .command
+            .first()
+            .and_then(|program| find_outside(program.as_ref(), policy.caller.search.as_deref())),
+        _ => None,
+    };
+    Ok(Report {
+        command: policy.command.clone(),
+        ending,
+        cause,
+        timeout: policy.limits.timeout,
+        hits: used.as_ref().map(|(usage, limits)| usage.hit(limits)).unwrap_or_default(),
+        usage: used.map(|(usage, _)| usage),
+        denials,
+        left: look.as_ref().map(|look| look.left.clone()).unwrap_or_default(),
+        look_cut: look.is_some_and(|look| look.cut),
+        problems: prepared.protected.problems.clone(),
+        links,
+        mechanism,
+        shared_network: matches!(policy.network, Network::Host),
+        found_outside: outside,
+        elapsed: started.elapsed(),
+    })
+}
+
+/// `--links refuse`: nothing starts while a link leads out.
+fn refuse_links(roots: &[PathBuf]) -> Result<(), Refusal> {
+    let findings = links::scan(roots, Links::Refuse, &AtomicBool::new(false));
+    findings.refuse().map_err(|error| Refusal {
+        code: "links",
+        reason: format!("--links refuse: {error}"),
+        fix: None,
+    })
+}
+
+/// The scan that runs beside the command.
+struct LinkScan {
+    cancel: Arc<AtomicBool>,
+    since: SystemTime,
+    thread: JoinHandle<Findings>,
+}
+
+impl LinkScan {
+    fn start(policy: &Policy, roots: &[PathBuf]) -> Option<LinkScan> {
+        if policy.links != Links::Report {
+            return None;
+        }
+        let since = SystemTime::now();
+        let cancel = Arc::new(AtomicBool::new(false));
+        let (roots, stop) = (roots.to_vec(), Arc::clone(&cancel));
+        let thread = std::thread::Builder::new()
+            .stack_size(256 * 1024)
+            .spawn(move || links::scan(&roots, Links::Report, &stop))
+            .ok()?;
+        Some(LinkScan { cancel, since, thread })
+    }
+
+    /// The look after the run takes time in proportion to the run, so that a short command in a large workspace
+    /// stays short.
+    fn stop(self, roots: &[PathBuf], elapsed: Duration) -> LinksFound {
+        self.cancel.store(true, Ordering::Relaxed);
+        let before = self.thread.join().unwrap_or_default();
+        let limit = (elapsed / 20).clamp(Duration::from_millis(5), Duration::from_millis(250));
+        let left = links::left(roots, &before, self.since, limit);
+        LinksFound { before, left }
+    }
+}

@@ -98,6 +98,11 @@ mod os {
         text.as_bytes().to_vec()
     }
 
+    pub(super) fn split_at(word: &OsStr, at: usize) -> (OsString, Option<OsString>) {
+        let bytes = word.as_bytes();
+        (OsStr::from_bytes(&bytes[..at]).into(), Some(OsStr::from_bytes(&bytes[at + 1..]).into()))
+    }
+
     #[allow(clippy::unnecessary_wraps, reason = "on Windows half a unit is no text")]
     pub(super) fn text(bytes: Vec<u8>) -> Option<OsString> {
         Some(OsString::from_vec(bytes))
@@ -111,6 +116,13 @@ mod os {
 
     pub(super) fn bytes(text: &OsStr) -> Vec<u8> {
         text.encode_wide().flat_map(u16::to_be_bytes).collect()
+    }
+
+    pub(super) fn split_at(word: &OsStr, _at: usize) -> (OsString, Option<OsString>) {
+        let units: Vec<u16> = word.encode_wide().collect();
+        let at = units.iter().position(|unit| *unit == u16::from(b'=')).unwrap_or(units.len());
+        let value = units.get(at + 1..).unwrap_or_default();
+        (OsString::from_wide(&units[..at]), Some(OsString::from_wide(value)))
     }
 
     pub(super) fn text(bytes: Vec<u8>) -> Option<OsString> {
@@ -180,6 +192,84 @@ pub mod paths {
             .map(|text| text.map(PathBuf::from))
             .collect::<Option<C>>()
             .ok_or_else(|| D::Error::custom("bytes are not pairs of hexadecimal digits"))
+    }
+}
+
+/// `#[serde(with = "crate::text::maybe_path")]` for an `Option<PathBuf>`: one path or null.
+pub mod maybe_path {
+    use super::Exact;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+    use std::path::PathBuf;
+
+    /// Writes the exact form.
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+        path.as_ref().map(|path| Exact::from(path.as_os_str())).serialize(serializer)
+    }
+
+    /// Reads the exact form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+        let Some(exact) = Option::<Exact>::deserialize(deserializer)? else { return Ok(None) };
+        let text = exact.into_text();
+        text.map(|text| Some(text.into()))
+            .ok_or_else(|| D::Error::custom("bytes are not pairs of hexadecimal digits"))
+    }
+}
+
+/// `#[serde(with = "crate::text::bytes")]` for the contents of a file, a `Vec<u8>`.
+pub mod bytes {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
+
+    /// Text as it is, anything else as a list of numbers.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(untagged)]
+    enum Contents<T, B> {
+        Text(T),
+        Bytes(B),
+    }
+
+    /// Writes text or numbers.
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Contents::<&str, &[u8]>::Text(text).serialize(serializer),
+            Err(_) => Contents::<&str, &[u8]>::Bytes(bytes).serialize(serializer),
+        }
+    }
+
+    /// Reads either.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        match Contents::<String, Vec<u8>>::deserialize(deserializer).map_err(D::Error::custom)? {
+            Contents::Text(text) => Ok(text.into_bytes()),
+            Contents::Bytes(bytes) => Ok(bytes),
+        }
+    }
+}
+
+/// `#[serde(with = "crate::text::words")]` for the words of a command, a `Vec<OsString>`.
+pub mod words {
+    use serde::{Deserializer, Serializer};
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    /// Writes a list of the exact form.
+    pub fn serialize<S: Serializer>(words: &[OsString], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(words.iter().map(|word| super::Exact::from(word.as_os_str())))
+    }
+
+    /// Reads a list of the exact form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OsString>, D::Error> {
+        let words: Vec<PathBuf> = super::paths::deserialize(deserializer)?;
+        Ok(words.into_iter().map(OsString::from).collect())
+    }
+}
+
+/// `NAME=VALUE` taken apart at the first `=`; the name alone where there is none.
+///
+/// A leading `=` belongs to no name here: the name comes out empty and the caller refuses it.
+pub fn split_variable(word: &OsStr) -> (OsString, Option<OsString>) {
+    let bytes = word.as_encoded_bytes();
+    match bytes.iter().position(|byte| *byte == b'=') {
+        None => (word.to_os_string(), None),
+        Some(at) => os::split_at(word, at),
     }
 }
 

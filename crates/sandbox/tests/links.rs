@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+/// Longest look after a run, here.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+
 struct Place {
     _folder: tempfile::TempDir,
     root: PathBuf,
@@ -155,7 +158,7 @@ fn links_left_behind_are_told_from_those_that_were_there() {
     let before = scan(&roots, Links::Report, &AtomicBool::new(false));
     std::thread::sleep(Duration::from_millis(30));
     let since = SystemTime::now();
-    assert_eq!(left(&roots, &before, since).symlinks, []);
+    assert_eq!(left(&roots, &before, since, LOOK).symlinks, []);
     symlink("/etc/shadow", place.path("w/new")).unwrap();
     // Moving its folder up makes an old link leave.
     fs::rename(place.path("w/deep/er"), place.path("w/er")).unwrap();
@@ -166,10 +169,10 @@ fn links_left_behind_are_told_from_those_that_were_there() {
             .map(|link| link.path.strip_prefix(&place.root).unwrap().to_owned())
             .collect()
     };
-    assert_eq!(names(left(&roots, &before, since)), [Path::new("w/er/fine"), Path::new("w/new")]);
+    assert_eq!(names(left(&roots, &before, since, LOOK)), [Path::new("w/er/fine"), Path::new("w/new")]);
     // When the scan beside the run was cut, the change time alone decides.
     let cut = Findings { cut: Some(Cut::Time), ..before };
-    assert_eq!(names(left(&roots, &cut, since)), [Path::new("w/new")]);
+    assert_eq!(names(left(&roots, &cut, since, LOOK)), [Path::new("w/new")]);
 }
 
 #[test]

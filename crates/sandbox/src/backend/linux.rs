@@ -1,4 +1,141 @@
 //! The Linux backend: namespaces, Landlock, seccomp, cgroups.
 
 pub mod cgroup;
+pub mod etc;
+mod guard;
+mod init;
+pub mod landlock;
+pub mod launch;
+pub mod plan;
+pub mod probe;
 pub mod seccomp;
+mod stage;
+mod supervise;
+pub mod survey;
+pub mod verify;
+mod wire;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use oz0_egress::Listener;
+use oz0_fleet::Facts;
+
+use self::launch::LaunchError;
+use self::plan::{NetworkPlan, Plan};
+use self::survey::Survey;
+use crate::backend::{Backend, Refusal, Running};
+use crate::environ::{Environment, UnixDefaults};
+use crate::limits::{Limits, Usage};
+use crate::policy::Policy;
+use crate::protected::Protected;
+use crate::report::{Cause, Ending};
+
+/// The Linux backend.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux;
+
+impl Backend for Linux {
+    type Survey = Survey;
+    type Plan = Plan;
+    type Running = launch::Running;
+
+    fn probe(&self) -> Facts {
+        probe::probe().facts
+    }
+
+    fn survey(&self, policy: &Policy) -> Result<Survey, Refusal> {
+        let survey = Survey::take(policy).map_err(|error| Refusal {
+            code: "survey",
+            reason: format!("reading /proc of this process: {error}"),
+            fix: Some("run it where /proc is mounted".into()),
+        })?;
+        plan::check(policy, &survey).map_err(|error| plan_refusal(&error))?;
+        Ok(survey)
+    }
+
+    fn plan(&self, policy: &Policy, survey: &Survey, protected: &Protected) -> Result<Plan, Refusal> {
+        plan::plan(policy, survey, protected).map_err(|error| plan_refusal(&error))
+    }
+
+    fn environment(
+        &self,
+        policy: &Policy,
+        plan: &Plan,
+        url: impl FnOnce(SocketAddr) -> String,
+    ) -> Environment {
+        let mut environment = policy.environment.clone();
+        let terminal = policy.caller.terminal.as_ref().filter(|_| plan.terminal);
+        environment.set_unix_defaults(&UnixDefaults {
+            user: &plan.identity.user,
+            home: &plan.home,
+            temp: &plan.temp,
+            work: &plan.start,
+            terminal: terminal.map(|terminal| terminal.as_ref()),
+        });
+        if let NetworkPlan::Proxy { port } = plan.network {
+            environment.set_proxy(&url(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+        }
+        environment
+    }
+
+    fn launch(
+        &self,
+        plan: &Plan,
+        environment: &Environment,
+        meanwhile: impl FnOnce(),
+    ) -> Result<launch::Running, Refusal> {
+        launch::launch(plan, environment, meanwhile).map_err(|error| refusal(&error))
+    }
+}
+
+fn plan_refusal(error: &plan::PlanError) -> Refusal {
+    Refusal { code: error.code(), reason: error.to_string(), fix: None }
+}
+
+/// The refusal that a failed launch stands for; the probe gives the same one for the same machine.
+fn refusal(error: &LaunchError) -> Refusal {
+    let code = match error {
+        LaunchError::Lacking(lacking) => return lacking.refusal(),
+        LaunchError::Descriptor { .. } => "descriptor",
+        LaunchError::Cgroup(_) => "cgroup",
+        LaunchError::Node { .. } => "node",
+        LaunchError::Inside { .. } => "inside",
+        LaunchError::InitGone => "init",
+        LaunchError::Mismatch(_) => "mismatch",
+    };
+    Refusal { code, reason: error.to_string(), fix: None }
+}
+
+impl Running for launch::Running {
+    fn take_listener(&mut self) -> Option<Listener> {
+        self.listener.take().map(Listener::from)
+    }
+
+    fn take_resolver(&mut self) -> Option<UdpSocket> {
+        self.resolver.take()
+    }
+
+    fn mechanism(&self) -> Option<serde_json::Value> {
+        self.mechanism.as_ref().and_then(|mechanism| serde_json::to_value(mechanism).ok())
+    }
+
+    fn sweep(&self) {
+        if let Some((place, _)) = &self.group {
+            place.sweep(64);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<(Ending, Option<Cause>)> {
+        supervise::supervise(self, timeout)
+    }
+
+    fn finish(mut self) -> Result<Option<(Usage, Limits)>, Refusal> {
+        self.kill();
+        self.wait_gone();
+        let Some((_, group)) = self.group.take() else { return Ok(None) };
+        let (usage, limits) = (group.usage(), *group.limits());
+        group.remove().map_err(|error| Refusal { code: "cgroup", reason: error.to_string(), fix: None })?;
+        Ok(Some((usage, limits)))
+    }
+}

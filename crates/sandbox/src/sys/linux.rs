@@ -1,1 +1,9 @@
-//! Linux calls that no library gives safely.
+//! Linux calls that no library gives safely: one call a block, owned results.
+
+pub mod filter;
+pub mod network;
+pub mod process;
+pub mod second;
+pub mod signals;
+pub mod tree;
+pub mod visit;

@@ -1,0 +1,42 @@
+//! Every variable of the environment that the node reads, in one place; nothing else reads it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use oz0_sandbox::policy::Caller;
+
+/// Where the node keeps its identity, when `--data-dir` does not say.
+pub const DATA_DIR: &str = "OZ0_DATA_DIR";
+
+/// What of the user's surroundings decides what is protected and said.
+pub fn caller() -> Caller {
+    Caller {
+        home: folder("HOME"),
+        config_home: folder("XDG_CONFIG_HOME"),
+        terminal: std::env::var("TERM").ok().filter(|name| is_terminal_name(name)),
+        search: std::env::var("PATH").ok(),
+    }
+}
+
+/// The node's data directory: `--data-dir`, OZ0_DATA_DIR, or the user's own place for such data.
+pub fn data_directory(asked: Option<PathBuf>) -> PathBuf {
+    asked
+        .or_else(|| folder(DATA_DIR))
+        .or_else(|| folder("XDG_DATA_HOME").map(|data| data.join("oz0-node")))
+        .or_else(|| folder("HOME").map(|home| home.join(".local/share/oz0-node")))
+        .unwrap_or_else(|| PathBuf::from("/var/lib/oz0-node"))
+}
+
+/// The value of one variable, for `--env NAME`.
+pub fn value(name: &OsStr) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// Empty counts as unset, and so does what is no absolute path.
+fn folder(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn is_terminal_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic())
+}

@@ -1,0 +1,143 @@
+//! Keeping protected files protected while the host changes them.
+//!
+//! Git on the host writes `.git/config` by renaming a new file over it; the kernel then drops the read-only
+//! mount that lay on the old one. The folders of protected paths are watched, and whatever comes to stand in a
+//! protected place is covered again. A process of the run that opened the new file for writing in between keeps
+//! it open: that is looked for, and ends the run.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::plan::{Plan, Step};
+use crate::sys::linux::visit::protect_again;
+use crate::text;
+
+/// The watch over a run's protected paths.
+pub struct Guard {
+    inotify: OwnedFd,
+    /// For each watch: the folder, and the protected names in it with whether each is a folder.
+    watched: BTreeMap<i32, (PathBuf, Vec<(CString, bool)>)>,
+}
+
+/// A protected path could not be covered again: the run must end.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum GuardError {
+    /// The bind failed.
+    #[error("{path} was replaced outside and could not be protected again: {errno}")]
+    Bind {
+        /// The path, escaped.
+        path: String,
+        /// What the kernel answered.
+        errno: Errno,
+    },
+    /// The run has it open.
+    #[error("{path} was replaced outside and process {pid} of the run had opened it for writing")]
+    Open {
+        /// The path, escaped.
+        path: String,
+        /// The process.
+        pid: i32,
+    },
+    /// More happened than the kernel kept.
+    #[error("changes to protected paths came faster than they could be read")]
+    Lost,
+}
+
+impl Guard {
+    /// Watch the protected paths of a plan; none when it has none.
+    pub fn over(plan: &Plan) -> Result<Option<Guard>, Errno> {
+        let mut folders: BTreeMap<&Path, Vec<(CString, bool)>> = BTreeMap::new();
+        for step in &plan.tree {
+            if let Step::Protect { path, folder } = step
+                && let (Some(parent), Some(name)) = (path.parent(), path.file_name())
+                && let Ok(name) = CString::new(name.as_bytes())
+            {
+                folders.entry(parent).or_default().push((name, *folder));
+            }
+        }
+        if folders.is_empty() {
+            return Ok(None);
+        }
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let mut watched = BTreeMap::new();
+        let flags = WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        for (folder, names) in folders {
+            let watch = inotify::add_watch(&inotify, folder, flags)?;
+            watched.insert(watch, (folder.to_path_buf(), names));
+        }
+        Ok(Some(Guard { inotify, watched }))
+    }
+
+    /// Read what happened, and cover again what was replaced. Gives the paths.
+    pub fn act(&self, init: BorrowedFd<'_>, members: &[i32]) -> Result<Vec<PathBuf>, GuardError> {
+        let mut replaced: Vec<(PathBuf, bool)> = Vec::new();
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        while let Ok(event) = reader.next() {
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                return Err(GuardError::Lost);
+            }
+            let Some((folder, names)) = self.watched.get(&event.wd()) else { continue };
+            let Some((name, is_folder)) =
+                names.iter().find(|(name, _)| Some(name.as_c_str()) == event.file_name())
+            else {
+                continue;
+            };
+            let path = folder.join(OsStr::from_bytes(name.as_bytes()));
+            if !replaced.iter().any(|(other, _)| *other == path) {
+                replaced.push((path, *is_folder));
+            }
+        }
+        for (path, folder) in &replaced {
+            cover(init, path, *folder, members)?;
+        }
+        Ok(replaced.into_iter().map(|(path, _)| path).collect())
+    }
+}
+
+impl AsFd for Guard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+fn cover(init: BorrowedFd<'_>, path: &Path, folder: bool, members: &[i32]) -> Result<(), GuardError> {
+    let shown = || text::escape(path);
+    let words = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| GuardError::Bind { path: shown(), errno: Errno::INVAL })?;
+    match protect_again(init, &words, folder) {
+        Ok(()) => {}
+        // Gone again already: whatever comes next is another event.
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(GuardError::Bind { path: shown(), errno }),
+    }
+    // After the cover nothing more can be opened for writing; what was opened before is found here.
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    match writer_of((metadata.dev(), metadata.ino()), members) {
+        Some(pid) => Err(GuardError::Open { path: shown(), pid }),
+        None => Ok(()),
+    }
+}
+
+/// A process that holds a file open for writing.
+fn writer_of(identity: (u64, u64), members: &[i32]) -> Option<i32> {
+    members.iter().copied().find(|pid| {
+        let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        descriptors.filter_map(Result::ok).any(|descriptor| {
+            let same = std::fs::metadata(descriptor.path())
+                .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == identity);
+            // The link's own permissions say how the descriptor is open.
+            let writable = std::fs::symlink_metadata(descriptor.path())
+                .is_ok_and(|metadata| metadata.mode() & 0o200 != 0);
+            same && writable
+        })
+    })
+}

@@ -1,0 +1,335 @@
+//! Starting a run on Linux: the node's side of the sequence, as one straight function.
+
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::Signal;
+
+use super::cgroup::{CgroupError, Group, Place};
+use super::guard::Guard;
+use super::init;
+use super::plan::{Plan, Step};
+use super::probe::{self, Lacking};
+use super::stage::Failure;
+use super::verify::{Mechanism, Mismatch, verify};
+use super::wire::{FromInit, GO, LENGTH, Start, ToInit};
+use crate::environ::Environment;
+use crate::sys::linux::process::{self, Cloned};
+use crate::sys::linux::signals::Signals;
+use crate::text;
+
+/// A run that has been started. Dropping it ends every process of the run.
+pub struct Running {
+    /// The init, by its pidfd.
+    pub(super) init: OwnedFd,
+    /// The socket to it.
+    pub(super) control: OwnedFd,
+    /// The proxy's listener, on the loopback inside.
+    pub listener: Option<TcpListener>,
+    /// Where programs inside ask for names.
+    pub resolver: Option<UdpSocket>,
+    /// The run's terminal, from outside.
+    pub(super) terminal: Option<OwnedFd>,
+    /// What confines it, as read from /proc.
+    pub mechanism: Option<Mechanism>,
+    /// Its cgroup, and where that lies.
+    pub(super) group: Option<(Place, Group)>,
+    /// The watch over its protected paths.
+    pub(super) guard: Option<Guard>,
+    /// It did not start, for this reason.
+    pub(super) not_started: Option<Start>,
+}
+
+/// Why a run was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A standard descriptor that would open the host's tree.
+    #[error("{name} is {what}, which would open the host's files to the run: {fix}")]
+    Descriptor {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        fix: &'static str,
+    },
+    /// The cgroup could not be made.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The node's side failed.
+    #[error("{what}: {error}")]
+    Node {
+        /// What was tried.
+        what: &'static str,
+        /// What the OS answered.
+        error: std::io::Error,
+    },
+    /// This machine lacks something that every run needs.
+    #[error("{0}")]
+    Lacking(Lacking),
+    /// A step inside failed.
+    #[error("{words}{on}: {errno}")]
+    Inside {
+        /// What was tried.
+        words: &'static str,
+        /// On what.
+        on: String,
+        /// What the kernel answered.
+        errno: Errno,
+    },
+    /// The init ended without a word.
+    #[error("the run's first process ended before the command started")]
+    InitGone,
+    /// The process is not confined as planned.
+    #[error(transparent)]
+    Mismatch(#[from] Mismatch),
+}
+
+/// Start the command of `plan` with these variables.
+///
+/// Must be called while the process has one thread: the init is a fork of it. Every signal is blocked from here
+/// on and read by whoever supervises the run. `meanwhile` runs here while the container is being made.
+pub fn launch(
+    plan: &Plan,
+    environment: &Environment,
+    meanwhile: impl FnOnce(),
+) -> Result<Running, LaunchError> {
+    check_descriptors(plan)?;
+    // The cgroup first: a process that cannot be put in it never runs.
+    let group = match &plan.cgroup {
+        None => None,
+        Some(cgroup) => {
+            let place = Place::find().map_err(|refusal| LaunchError::Lacking(Lacking::Cgroup(refusal)))?;
+            let group = place.create("run", &cgroup.limits())?;
+            Some((place, group))
+        }
+    };
+    let node = |what| move |errno: Errno| LaunchError::Node { what, error: errno.into() };
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(node("making a socket to the run"))?;
+    // The kernel tells with each message who sent it: so the command's process is known by its number here.
+    rustix::net::sockopt::set_socket_passcred(&ours, true).map_err(node("making a socket to the run"))?;
+    let views: Vec<_> = group.iter().flat_map(|(_, group)| group.views()).collect();
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
+    rustix::process::umask(umask);
+    // Blocked before the fork, so that no signal finds the init without its descriptor for them.
+    Signals::all().block();
+    let cloned = process::clone_into(libc::CLONE_NEWUSER | libc::CLONE_NEWPID);
+    let init = match cloned {
+        Ok(Cloned::Child) => {
+            drop(ours);
+            init::main(&init::Init {
+                plan,
+                environment,
+                joins: group.as_ref().map(|(_, group)| group.joins()).unwrap_or_default(),
+                views: &views,
+                control: theirs.as_fd(),
+                umask,
+            })
+        }
+        Ok(Cloned::Parent(init)) => init,
+        Err(error) => {
+            return Err(match Errno::from_io_error(&error) {
+                Some(errno @ (Errno::PERM | Errno::NOSPC | Errno::INVAL | Errno::USERS)) => {
+                    LaunchError::Lacking(Lacking::namespaces(probe::Step::User, errno))
+                }
+                _ => LaunchError::Node { what: "starting the run's first process", error },
+            });
+        }
+    };
+    drop(theirs);
+    // From here on dropping `running` ends the init and with it all.
+    let mut running = Running {
+        init,
+        control: ours,
+        listener: None,
+        resolver: None,
+        terminal: None,
+        mechanism: None,
+        group,
+        guard: None,
+        not_started: None,
+    };
+    running.guard = Guard::over(plan).map_err(node("watching protected paths"))?;
+    // The container is being made on another processor.
+    meanwhile();
+    loop {
+        let (message, descriptors, sender) = running.receive()?;
+        match message {
+            FromInit::Hands { network, terminal } => running.take_hands(network, terminal, descriptors)?,
+            FromInit::Ready => {
+                let group = running.group.as_ref().map(|(_, group)| group.name());
+                running.mechanism = Some(verify(sender, plan, group)?);
+                rustix::net::send(&running.control, &[GO], SendFlags::NOSIGNAL)
+                    .map_err(node("letting the command start"))?;
+                return Ok(running);
+            }
+            FromInit::NotStarted(start) => {
+                running.not_started = Some(start);
+                return Ok(running);
+            }
+            FromInit::Failed(failure) => return Err(inside(plan, failure)),
+            FromInit::Ended(_) | FromInit::Stopped(_) | FromInit::Continued => {
+                return Err(LaunchError::InitGone);
+            }
+        }
+    }
+}
+
+/// A folder as standard input opens the host's tree through /proc/self/fd; so would the others.
+fn check_descriptors(plan: &Plan) -> Result<(), LaunchError> {
+    let standard = [
+        ("standard input", rustix::stdio::stdin()),
+        ("standard output", rustix::stdio::stdout()),
+        ("standard error", rustix::stdio::stderr()),
+    ];
+    for (name, descriptor) in standard {
+        let refuse = |what, fix| Err(LaunchError::Descriptor { name, what, fix });
+        let Ok(flags) = rustix::fs::fcntl_getfl(descriptor) else {
+            // Closed: whatever the run opens first must not land there by chance.
+            return refuse("closed", "give it something, `</dev/null` for one");
+        };
+        if flags.contains(rustix::fs::OFlags::PATH) {
+            return refuse("a bare path (O_PATH)", "open it for reading");
+        }
+        let Ok(stat) = rustix::fs::fstat(descriptor) else { continue };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => return refuse("a folder", "give a file, a pipe or /dev/null"),
+            FileType::BlockDevice => return refuse("a block device", "pipe its contents in"),
+            FileType::Socket if rustix::net::getpeername(descriptor).is_err() => {
+                return refuse("a socket that is not connected", "give a connected one");
+            }
+            FileType::RegularFile if plan.landlock.is_none() => {
+                // It could be opened again for writing, and only Landlock would stop that.
+                return refuse(
+                    "a file, and this kernel has no Landlock",
+                    "use a pipe: `cat FILE |`, `| cat >FILE`",
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn inside(plan: &Plan, failure: Failure) -> LaunchError {
+    let Failure { step, call, errno } = failure;
+    let step = step.and_then(|step| plan.tree.get(usize::from(step)));
+    let of_proc = matches!(step, Some(Step::Proc { .. }));
+    if let Some(lacking) = Lacking::in_run(call, of_proc, step.is_none(), errno) {
+        return LaunchError::Lacking(lacking);
+    }
+    let on = step.and_then(path_of).map(|path| format!(" {}", text::escape(path))).unwrap_or_default();
+    LaunchError::Inside { words: call.words(), on, errno }
+}
+
+fn path_of(step: &Step) -> Option<&std::path::Path> {
+    match step {
+        Step::Bind { source: path, .. }
+        | Step::Folder { path, .. }
+        | Step::File { path, .. }
+        | Step::Link { path, .. }
+        | Step::Writable { path }
+        | Step::Protect { path, .. }
+        | Step::Pin { root: path, .. }
+        | Step::Hide { path, .. } => Some(path),
+        Step::Proc { .. } => Some(std::path::Path::new("/proc")),
+        Step::Terminals => Some(std::path::Path::new("/dev/pts")),
+        Step::CgroupView => Some(std::path::Path::new("/sys/fs/cgroup")),
+        Step::Seal => None,
+    }
+}
+
+impl Running {
+    /// The next message of the init, with the descriptors in it and the sender's process number.
+    pub(super) fn receive(&self) -> Result<(FromInit, Vec<OwnedFd>, i32), LaunchError> {
+        let mut bytes = [0u8; LENGTH];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3), ScmCredentials(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let buffer = &mut [std::io::IoSliceMut::new(&mut bytes)];
+            match rustix::net::recvmsg(&self.control, buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => continue,
+                other => break other,
+            }
+        };
+        let received = received.map_err(|_| LaunchError::InitGone)?;
+        let mut descriptors = Vec::new();
+        let mut sender = 0;
+        for message in ancillary.drain() {
+            match message {
+                RecvAncillaryMessage::ScmRights(received) => descriptors.extend(received),
+                RecvAncillaryMessage::ScmCredentials(credentials) => {
+                    sender = credentials.pid.as_raw_nonzero().get();
+                }
+                _ => {}
+            }
+        }
+        let message = FromInit::decode(&bytes[..received.bytes]).ok_or(LaunchError::InitGone)?;
+        Ok((message, descriptors, sender))
+    }
+
+    fn take_hands(
+        &mut self,
+        network: bool,
+        terminal: bool,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), LaunchError> {
+        let mut descriptors = descriptors.into_iter();
+        if network {
+            self.listener = descriptors.next().map(TcpListener::from);
+            self.resolver = descriptors.next().map(UdpSocket::from);
+            if self.resolver.is_none() {
+                return Err(LaunchError::InitGone);
+            }
+        }
+        if terminal {
+            self.terminal = Some(descriptors.next().ok_or(LaunchError::InitGone)?);
+        }
+        Ok(())
+    }
+
+    /// Send a signal to the command's process group.
+    pub(super) fn signal(&self, number: i32) {
+        // The init may have just ended: then there is nobody left to tell.
+        let _ = rustix::net::send(&self.control, &ToInit::Signal(number).encode(), SendFlags::NOSIGNAL);
+    }
+
+    /// End every process of the run, at once.
+    pub(super) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.init, Signal::KILL);
+    }
+
+    /// Wait until the init, and so every process of the run, is gone.
+    pub(super) fn wait_gone(&self) {
+        loop {
+            match rustix::process::waitid(
+                rustix::process::WaitId::PidFd(self.init.as_fd()),
+                rustix::process::WaitIdOptions::EXITED,
+            ) {
+                Err(Errno::INTR) => {}
+                // Gone, or waited for already.
+                _ => return,
+            }
+        }
+    }
+
+    /// The terminal's outer end.
+    pub(super) fn terminal(&self) -> Option<BorrowedFd<'_>> {
+        self.terminal.as_ref().map(AsFd::as_fd)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait_gone();
+    }
+}

@@ -98,7 +98,6 @@ fn refusal(error: &LaunchError) -> Refusal {
     let code = match error {
         LaunchError::Lacking(lacking) => return lacking.refusal(),
         LaunchError::Descriptor { .. } => "descriptor",
-        LaunchError::Cgroup(_) => "cgroup",
         LaunchError::Node { .. } => "node",
         LaunchError::Inside { .. } => "inside",
         LaunchError::InitGone => "init",

@@ -1,6 +1,8 @@
 //! Linux calls that no library gives safely: one call a block, owned results.
 
 pub mod filter;
+#[cfg(test)]
+pub mod forked;
 pub mod network;
 pub mod process;
 pub mod second;

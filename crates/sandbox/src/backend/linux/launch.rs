@@ -11,7 +11,7 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 
-use super::cgroup::{CgroupError, Group, Place};
+use super::cgroup::{Group, Place};
 use super::guard::Guard;
 use super::init;
 use super::plan::{Plan, Step};
@@ -59,9 +59,6 @@ pub enum LaunchError {
         /// What to do.
         fix: &'static str,
     },
-    /// The cgroup could not be made.
-    #[error(transparent)]
-    Cgroup(#[from] CgroupError),
     /// The node's side failed.
     #[error("{what}: {error}")]
     Node {
@@ -105,8 +102,9 @@ pub fn launch(
     let group = match &plan.cgroup {
         None => None,
         Some(cgroup) => {
-            let place = Place::find().map_err(|refusal| LaunchError::Lacking(Lacking::Cgroup(refusal)))?;
-            let group = place.create("run", &cgroup.limits())?;
+            let lacking = |refusal| LaunchError::Lacking(Lacking::Cgroup(refusal));
+            let place = Place::find().map_err(lacking)?;
+            let group = place.create("run", &cgroup.limits()).map_err(|error| lacking(error.into()))?;
             Some((place, group))
         }
     };
@@ -136,11 +134,11 @@ pub fn launch(
         }
         Ok(Cloned::Parent(init)) => init,
         Err(error) => {
-            return Err(match Errno::from_io_error(&error) {
-                Some(errno @ (Errno::PERM | Errno::NOSPC | Errno::INVAL | Errno::USERS)) => {
-                    LaunchError::Lacking(Lacking::namespaces(probe::Step::User, errno))
-                }
-                _ => LaunchError::Node { what: "starting the run's first process", error },
+            let lacking =
+                Errno::from_io_error(&error).and_then(|errno| Lacking::in_step(probe::Step::User, errno));
+            return Err(match lacking {
+                Some(lacking) => LaunchError::Lacking(lacking),
+                None => LaunchError::Node { what: "starting the run's first process", error },
             });
         }
     };

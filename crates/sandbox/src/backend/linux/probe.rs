@@ -10,14 +10,16 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use oz0_fleet::{Cgroup, Facts, Kernel, Landlock, Linux, Namespaces, Seccomp, System, Tier, User};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 pub use lacking::{Lacking, Step};
 
@@ -42,55 +44,55 @@ pub struct Probe {
 
 /// Try everything. The process must have one thread: what is tried is tried in forks of it.
 pub fn probe() -> Probe {
-    let mut lacking = Vec::new();
-    let mut note = |found: Result<(), Lacking>| found.map_err(|found| lacking.push(found)).is_ok();
-
-    let mut namespaces = try_namespaces();
-    let closed = namespaces.as_ref().err().and_then(Lacking::namespaces_fact);
-    let namespaces =
-        if note(std::mem::replace(&mut namespaces, Ok(()))) { Some(Namespaces::Open) } else { closed };
-
-    let cgroup = match try_cgroup() {
-        Ok(Version::V1) => Some(Cgroup::V1),
-        Ok(Version::V2) => Some(Cgroup::V2),
-        Err(refusal) => {
-            let found = Lacking::Cgroup(refusal);
-            let fact = found.cgroup_fact();
-            note(Err(found));
-            fact
-        }
-    };
+    let namespaces = try_namespaces();
+    let cgroup = try_cgroup().map_err(Lacking::Cgroup);
     let landlock = Landlock::new(tree::landlock_abi().unwrap_or(0).into());
-    let seccomp = match try_filter() {
-        Ok(()) => Some(Seccomp::Works),
-        Err(found) => {
-            let fact = found.seccomp_fact();
-            note(Err(found));
-            fact
-        }
+    let seccomp = try_filter();
+    let linux = Linux {
+        kernel: Kernel::of_release(&rustix::system::uname().release().to_string_lossy()),
+        user: User::new(rustix::process::getuid().as_raw()),
+        namespaces: fact(&namespaces, |()| Namespaces::Open, Lacking::namespaces_fact),
+        cgroup: fact(&cgroup, of_version, Lacking::cgroup_fact),
+        landlock,
+        seccomp: fact(&seccomp, |()| Seccomp::Works, Lacking::seccomp_fact),
     };
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let user = User::new(rustix::process::getuid().as_raw());
-    let kernel = Kernel::of_release(&release);
-    let linux = Linux { kernel, user, namespaces, cgroup, landlock, seccomp };
+    let lacking = [namespaces.err(), cgroup.err(), seccomp.err()].into_iter().flatten().collect();
     // A Linux node is always asked for tier 1.
     Probe { facts: Facts::probed(Tier::One, System::Linux(linux)), lacking }
+}
+
+fn fact<T: Copy, F>(
+    tried: &Result<T, Lacking>,
+    works: impl FnOnce(T) -> F,
+    lacks: impl FnOnce(&Lacking) -> Option<F>,
+) -> Option<F> {
+    match tried {
+        Ok(found) => Some(works(*found)),
+        Err(lacking) => lacks(lacking),
+    }
+}
+
+fn of_version(version: Version) -> Cgroup {
+    match version {
+        Version::V1 => Cgroup::V1,
+        Version::V2 => Cgroup::V2,
+    }
 }
 
 /// The namespaces as a run makes them, one call at a time so that the one that fails is known, with what they
 /// are for: AppArmor lets a user namespace be made and then gives nothing in it.
 fn try_namespaces() -> Result<(), Lacking> {
     let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let tried = in_fork(libc::CLONE_NEWUSER | libc::CLONE_NEWPID, || enter(ids));
-    match tried {
+    match in_fork(libc::CLONE_NEWUSER | libc::CLONE_NEWPID, || enter(ids)) {
         Ok(()) => Ok(()),
         Err(Trouble::Step(step, errno)) => Err(Lacking::namespaces(step, errno)),
         Err(Trouble::Fork(error)) => match Errno::from_io_error(&error) {
-            // Both came with one call: which of the two it was is asked by the first alone.
-            Some(errno) => match in_fork(libc::CLONE_NEWUSER, || Ok(())) {
-                Ok(()) => Err(Lacking::namespaces(Step::Pid, errno)),
-                Err(_) => Err(Lacking::namespaces(Step::User, errno)),
-            },
+            // Two come with one call, as in a run: which of them it was is asked by the first alone.
+            Some(errno) => {
+                let alone = in_fork(libc::CLONE_NEWUSER, || Ok(()));
+                let step = if alone.is_ok() { Step::Pid } else { Step::User };
+                Err(Lacking::namespaces(step, errno))
+            }
             None => Err(Lacking::Untried { what: "namespaces", why: error.to_string() }),
         },
         Err(Trouble::Lost(why)) => Err(Lacking::Untried { what: "namespaces", why: why.to_owned() }),
@@ -121,27 +123,23 @@ fn enter((uid, gid): (u32, u32)) -> Result<(), (Step, Errno)> {
     // The host's tree, as a run's read-only binds take it.
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let copy = rustix::mount::open_tree(rustix::fs::CWD, c"/", flags).map_err(at(Step::Bind))?;
+    let copy = rustix::mount::open_tree(CWD, c"/", flags).map_err(at(Step::Bind))?;
     let read_only = MountAttributes { read_only: true, ..MountAttributes::default() };
     set_attributes(&copy, read_only, true).map_err(at(Step::Bind))?;
-    let root = mounted(c"tmpfs").map_err(at(Step::Tmpfs))?;
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(&root, c"", rustix::fs::CWD, c"/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+
+    let root = new_mount(c"tmpfs").map_err(at(Step::Tmpfs))?;
+    rustix::mount::move_mount(&root, c"", CWD, c"/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(at(Step::Tmpfs))?;
-    rustix::fs::mkdirat(&root, c"proc", rustix::fs::Mode::RWXU).map_err(at(Step::Tmpfs))?;
-    let place = rustix::fs::openat(
-        &root,
-        c"proc",
-        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )
-    .map_err(at(Step::Tmpfs))?;
-    let proc = mounted(c"proc").map_err(at(Step::Proc))?;
-    rustix::mount::move_mount(&proc, c"", &place, c"", flags).map_err(at(Step::Proc))?;
+    rustix::fs::mkdirat(&root, c"proc", Mode::RWXU).map_err(at(Step::Tmpfs))?;
+    let place = rustix::fs::openat(&root, c"proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(at(Step::Tmpfs))?;
+    let proc = new_mount(c"proc").map_err(at(Step::Proc))?;
+    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(&proc, c"", &place, c"", onto).map_err(at(Step::Proc))?;
     network::loopback_up().map_err(at(Step::Loopback))
 }
 
-fn mounted(kind: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+fn new_mount(kind: &CStr) -> Result<OwnedFd, Errno> {
     let filesystem = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(filesystem.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
@@ -161,13 +159,13 @@ fn try_cgroup() -> Result<Version, CgroupRefusal> {
 /// The run's own filter, loaded; and then a call that it denies.
 fn try_filter() -> Result<(), Lacking> {
     let Some(architecture) = Architecture::host() else {
-        return Err(Lacking::Seccomp { finding: Seccomp::NoProcessor, errno: None });
+        return Err(Lacking::Seccomp { finding: Seccomp::NoProcessor, answer: None });
     };
     let tried = in_fork(0, || {
         rustix::thread::set_no_new_privs(true).map_err(|errno| (Step::NoNewPrivileges, errno))?;
         filter::load_filter(program(architecture))
             .map_err(|error| (Step::Filter, Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        // Without the filter this is "not found", whoever asks.
+        // Without the filter this is "not found", for whoever may unmount.
         match rustix::mount::unmount(c"", UnmountFlags::DETACH) {
             Err(Errno::PERM) => Ok(()),
             Err(errno) => Err((Step::Denied, errno)),
@@ -191,10 +189,10 @@ enum Trouble {
     Lost(&'static str),
 }
 
-/// Do `attempt` in a fork in new namespaces, and wait for its end.
+/// Do `attempt` in a fork in new namespaces. The fork is gone when this returns.
 fn in_fork(namespaces: i32, attempt: impl FnOnce() -> Result<(), (Step, Errno)>) -> Result<(), Trouble> {
-    let fork = |errno: Errno| Trouble::Fork(errno.into());
-    let (answer, say) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(fork)?;
+    let (answer, say) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|_| Trouble::Lost("there are no descriptors left"))?;
     let child = match process::clone_into(namespaces).map_err(Trouble::Fork)? {
         Cloned::Child => {
             drop(answer);
@@ -214,10 +212,9 @@ fn in_fork(namespaces: i32, attempt: impl FnOnce() -> Result<(), (Step, Errno)>)
     };
     drop(say);
     let heard = hear(&answer);
-    // Whether it has ended or hangs: it is gone when this returns.
+    // Whether it has ended or hangs.
     let _ = rustix::process::pidfd_send_signal(&child, Signal::KILL);
-    let ended = rustix::process::WaitIdOptions::EXITED;
-    while let Err(Errno::INTR) = rustix::process::waitid(rustix::process::WaitId::PidFd(child.as_fd()), ended)
+    while let Err(Errno::INTR) = rustix::process::waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED)
     {
     }
     match heard.map_err(Trouble::Lost)? {

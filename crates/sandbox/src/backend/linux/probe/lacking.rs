@@ -12,108 +12,77 @@ use crate::backend::linux::cgroup::{CgroupError, CgroupRefusal, Version};
 use crate::backend::linux::stage::Call;
 use crate::sys::linux::second::SecondStep;
 
-/// A part of making the namespaces or loading the filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Step {
-    /// The user namespace.
-    User = 1,
+/// The steps, each with its words; their numbers start at 1.
+macro_rules! steps {
+    ($($(#[$meta:meta])* $Step:ident => $words:literal,)+) => {
+        /// A part of making the namespaces or of loading the filter.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Step {
+            $($(#[$meta])* $Step,)+
+        }
+
+        impl Step {
+            const ALL: &[Step] = &[$(Step::$Step),+];
+
+            /// What was tried, in words.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Step::$Step => $words,)+
+                }
+            }
+        }
+    };
+}
+
+steps! {
+    /// The user namespace; in a run the pid namespace with it.
+    User => "making a user namespace (clone3)",
     /// The pid namespace.
-    Pid,
+    Pid => "making a pid namespace (clone3)",
     /// The mount namespace.
-    Mount,
+    Mount => "making a mount namespace (unshare)",
     /// The IPC namespace.
-    Ipc,
+    Ipc => "making an IPC namespace (unshare)",
     /// The UTS namespace, and a host name in it.
-    Uts,
+    Uts => "making a UTS namespace (unshare, sethostname)",
     /// The cgroup namespace.
-    Cgroup,
+    Cgroup => "making a cgroup namespace (unshare)",
     /// The network namespace.
-    Network,
-    /// All of a run's that come after the user namespace, in one call.
-    Others,
+    Network => "making a network namespace (unshare)",
+    /// All of a run's that come after the user namespace.
+    Others => "making the namespaces (unshare)",
     /// The caller's own id in the user namespace.
-    IdMap,
+    IdMap => "mapping the caller's own id (/proc/self/uid_map)",
     /// A copy of the host's tree with attributes of its own.
-    Bind,
+    Bind => "taking a copy of the tree (open_tree, mount_setattr)",
     /// A tmpfs over the root.
-    Tmpfs,
+    Tmpfs => "mounting a tmpfs (fsopen, fsmount, move_mount)",
     /// A proc of the new pid namespace.
-    Proc,
+    Proc => "mounting a proc (fsopen, fsmount, move_mount)",
     /// The new network namespace's loopback.
-    Loopback,
+    Loopback => "bringing up the loopback",
     /// No new privileges, without which there is no filter.
-    NoNewPrivileges,
+    NoNewPrivileges => "setting no_new_privs (prctl)",
     /// The filter.
-    Filter,
+    Filter => "loading the system-call filter (seccomp)",
     /// A call that the loaded filter must deny.
-    Denied,
+    Denied => "making a call that the loaded filter denies (umount2)",
 }
 
 impl Step {
-    const ALL: [Step; 16] = [
-        Step::User,
-        Step::Pid,
-        Step::Mount,
-        Step::Ipc,
-        Step::Uts,
-        Step::Cgroup,
-        Step::Network,
-        Step::Others,
-        Step::IdMap,
-        Step::Bind,
-        Step::Tmpfs,
-        Step::Proc,
-        Step::Loopback,
-        Step::NoNewPrivileges,
-        Step::Filter,
-        Step::Denied,
-    ];
-
     /// For the way through a pipe; never 0.
     pub(super) const fn number(self) -> u8 {
-        self as u8
+        self as u8 + 1
     }
 
     pub(super) fn from_number(number: u8) -> Option<Step> {
-        Step::ALL.into_iter().find(|step| step.number() == number)
-    }
-
-    /// What was tried, in words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Step::User => "making a user namespace (clone3)",
-            Step::Pid => "making a pid namespace (clone3)",
-            Step::Mount => "making a mount namespace (unshare)",
-            Step::Ipc => "making an IPC namespace (unshare)",
-            Step::Uts => "making a UTS namespace (unshare, sethostname)",
-            Step::Cgroup => "making a cgroup namespace (unshare)",
-            Step::Network => "making a network namespace (unshare)",
-            Step::Others => "making the namespaces (unshare)",
-            Step::IdMap => "mapping the caller's own id (/proc/self/uid_map)",
-            Step::Bind => "taking a copy of the tree (open_tree, mount_setattr)",
-            Step::Tmpfs => "mounting a tmpfs (fsopen, fsmount, move_mount)",
-            Step::Proc => "mounting a proc (fsopen, fsmount, move_mount)",
-            Step::Loopback => "bringing up the loopback",
-            Step::NoNewPrivileges => "setting no_new_privs (prctl)",
-            Step::Filter => "loading the system-call filter (seccomp)",
-            Step::Denied => "making a call that the loaded filter denies (umount2)",
-        }
+        Step::ALL.get(usize::from(number.checked_sub(1)?)).copied()
     }
 
     /// Is it the making of a namespace itself?
     pub(super) const fn makes(self) -> bool {
-        matches!(
-            self,
-            Step::User
-                | Step::Pid
-                | Step::Mount
-                | Step::Ipc
-                | Step::Uts
-                | Step::Cgroup
-                | Step::Network
-                | Step::Others
-        )
+        use Step::{Cgroup, Ipc, Mount, Network, Others, Pid, User, Uts};
+        matches!(self, User | Pid | Mount | Ipc | Uts | Cgroup | Network | Others)
     }
 }
 
@@ -136,7 +105,7 @@ pub enum Lacking {
         /// Why.
         finding: Seccomp,
         /// What was tried and what the kernel answered.
-        errno: Option<(Step, Errno)>,
+        answer: Option<(Step, Errno)>,
     },
     /// It could not be tried.
     Untried {
@@ -157,45 +126,47 @@ impl Lacking {
     pub fn filter(step: Step, errno: Errno) -> Lacking {
         let absent = step != Step::Denied && matches!(errno, Errno::NOSYS | Errno::INVAL);
         let finding = if absent { Seccomp::Missing } else { Seccomp::Refused };
-        Lacking::Seccomp { finding, errno: Some((step, errno)) }
+        Lacking::Seccomp { finding, answer: Some((step, errno)) }
     }
 
-    /// What a failed call of a run stands for, if for a mechanism that is missing; `of_proc` says whether it was
-    /// about the run's own proc, `of_frame` whether it was about no single step of the plan.
-    ///
-    /// Everything else that may fail in a run (a path that is gone, a full disk) is not a machine that lacks
-    /// something.
+    /// What a failed call of a run stands for, if for a mechanism that is missing. `of_proc`: it was about the
+    /// run's own proc; `of_frame`: it was about no single step of the plan.
     pub fn in_run(call: Call, of_proc: bool, of_frame: bool, errno: Errno) -> Option<Lacking> {
         let step = match call {
             Call::JoinCgroup => {
-                let path = "cgroup.procs".into();
-                return Some(Lacking::Cgroup(CgroupRefusal::Failed(CgroupError::Os {
-                    call: "join",
-                    path,
-                    code: errno.raw_os_error(),
-                })));
+                let (path, code) = ("cgroup.procs".into(), errno.raw_os_error());
+                let failed = CgroupError::Os { call: "write in", path, code };
+                return Some(Lacking::Cgroup(failed.into()));
             }
-            Call::Second(SecondStep::NoNewPrivileges) => {
-                return Some(Lacking::filter(Step::NoNewPrivileges, errno));
-            }
-            Call::Second(SecondStep::Filter) => return Some(Lacking::filter(Step::Filter, errno)),
             Call::Unshare => Step::Others,
             Call::IdMap => Step::IdMap,
             Call::Loopback => Step::Loopback,
             Call::FsOpen | Call::FsMount | Call::MoveMount if of_proc => Step::Proc,
             Call::FsOpen | Call::FsMount | Call::MoveMount if of_frame => Step::Tmpfs,
             Call::OpenTree | Call::MountSetattr => Step::Bind,
+            Call::Second(SecondStep::NoNewPrivileges) => Step::NoNewPrivileges,
+            Call::Second(SecondStep::Filter) => Step::Filter,
             _ => return None,
         };
+        Lacking::in_step(step, errno)
+    }
+
+    /// The same for a step. Whatever else may fail in one (a full disk, a path that is gone) is not a machine
+    /// that lacks something.
+    pub fn in_step(step: Step, errno: Errno) -> Option<Lacking> {
+        if matches!(step, Step::NoNewPrivileges | Step::Filter | Step::Denied) {
+            return Some(Lacking::filter(step, errno));
+        }
         let closed = match errno {
             Errno::PERM | Errno::ACCESS => true,
             Errno::NOSPC | Errno::USERS | Errno::INVAL | Errno::NOSYS => step.makes(),
+            Errno::NODEV => matches!(step, Step::Tmpfs | Step::Proc),
             _ => false,
         };
-        let found = Lacking::namespaces(step, errno);
-        // A single bind that is refused, with nothing on the machine that closes them all, is that path's own.
+        let found = closed.then(|| Lacking::namespaces(step, errno))?;
+        // A single copy that is refused, with nothing on the machine that closes them all, is that path's own.
         let one_path = step == Step::Bind && found.namespaces_fact() == Some(Namespaces::Refused);
-        (closed && !one_path).then_some(found)
+        (!one_path).then_some(found)
     }
 
     /// The namespaces' fact.
@@ -251,19 +222,133 @@ impl Lacking {
 /// The finding in the words of a check, then what was tried and what the system answered.
 impl fmt::Display for Lacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tried = |(step, errno): (Step, Errno)| format!("{}: {}", step.words(), io::Error::from(errno));
         match self {
             Lacking::Namespaces { finding, step, errno } => {
-                write!(f, "namespaces {}: {}: {}", finding.finding(), step.words(), io::Error::from(*errno))
+                write!(f, "namespaces {}: {}", finding.finding(), tried((*step, *errno)))
             }
             Lacking::Cgroup(refusal) => {
-                let finding = self.cgroup_fact().map_or("", Cgroup::finding);
-                write!(f, "cgroup {finding}: {refusal}")
+                write!(f, "cgroup {}: {refusal}", self.cgroup_fact().map_or("", Cgroup::finding))
             }
-            Lacking::Seccomp { finding, errno: None } => write!(f, "seccomp {}", finding.finding()),
-            Lacking::Seccomp { finding, errno: Some((step, errno)) } => {
-                write!(f, "seccomp {}: {}: {}", finding.finding(), step.words(), io::Error::from(*errno))
+            Lacking::Seccomp { finding, answer: None } => write!(f, "seccomp {}", finding.finding()),
+            Lacking::Seccomp { finding, answer: Some(answer) } => {
+                write!(f, "seccomp {}: {}", finding.finding(), tried(*answer))
             }
             Lacking::Untried { what, why } => write!(f, "{what} not tried: {why}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_comes_back_from_its_number() {
+        for step in Step::ALL {
+            assert_eq!(Step::from_number(step.number()), Some(*step));
+        }
+        assert_eq!(Step::from_number(0), None);
+        assert_eq!(Step::from_number(u8::MAX), None);
+    }
+
+    /// What a run meets is a machine's lack only where it is one.
+    #[test]
+    fn other_failures_of_a_run_are_not_a_lack() {
+        for (step, errno) in [
+            (Step::Bind, Errno::NOENT),
+            (Step::Bind, Errno::PERM),
+            (Step::Tmpfs, Errno::NOMEM),
+            (Step::Tmpfs, Errno::NOSPC),
+            (Step::Proc, Errno::NOMEM),
+            (Step::User, Errno::AGAIN),
+            (Step::User, Errno::NOMEM),
+            (Step::IdMap, Errno::INVAL),
+            (Step::Loopback, Errno::NOBUFS),
+        ] {
+            assert_eq!(Lacking::in_step(step, errno), None, "{step:?} {errno:?}");
+        }
+        for call in [Call::Open, Call::Mkdir, Call::Chdir, Call::Listen, Call::Spawn, Call::Hand] {
+            assert_eq!(Lacking::in_run(call, false, true, Errno::PERM), None, "{call:?}");
+        }
+        assert_eq!(Lacking::in_run(Call::MoveMount, false, false, Errno::PERM), None);
+        for step in Step::ALL.iter().filter(|step| **step != Step::Bind) {
+            assert!(Lacking::in_step(*step, Errno::PERM).is_some(), "{step:?}");
+        }
+        for errno in [Errno::NOSPC, Errno::USERS, Errno::INVAL, Errno::NOSYS] {
+            assert!(Lacking::in_step(Step::User, errno).is_some(), "{errno:?}");
+            assert!(Lacking::in_step(Step::Others, errno).is_some(), "{errno:?}");
+        }
+    }
+
+    #[test]
+    fn calls_of_a_run_are_steps() {
+        let step = |call, of_proc, of_frame| match Lacking::in_run(call, of_proc, of_frame, Errno::PERM) {
+            Some(Lacking::Namespaces { step, .. } | Lacking::Seccomp { answer: Some((step, _)), .. }) => step,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(step(Call::Unshare, false, true), Step::Others);
+        assert_eq!(step(Call::IdMap, false, true), Step::IdMap);
+        assert_eq!(step(Call::FsOpen, false, true), Step::Tmpfs);
+        assert_eq!(step(Call::FsMount, true, false), Step::Proc);
+        assert_eq!(step(Call::Loopback, false, true), Step::Loopback);
+        assert_eq!(step(Call::Second(SecondStep::Filter), false, true), Step::Filter);
+        let join = Lacking::in_run(Call::JoinCgroup, false, true, Errno::ROFS).unwrap();
+        assert_eq!(join.refusal().code, "cgroup-read-only");
+    }
+
+    /// Every refusal of the cgroup has a fact of its own kind, and one fix.
+    #[test]
+    fn cgroup_refusals_have_their_facts() {
+        let undelegated = |version, systemd, lacking: &[crate::backend::linux::cgroup::Controller]| {
+            CgroupRefusal::NotDelegated { version, uid: 1000, lacking: lacking.to_vec(), systemd }
+        };
+        let holds = |systemd| CgroupRefusal::HoldsProcesses { path: "/sys/fs/cgroup".into(), systemd };
+        let failed = |code| {
+            CgroupRefusal::Failed(CgroupError::Os { call: "make", path: "/sys/fs/cgroup/x".into(), code })
+        };
+        let cpu = [crate::backend::linux::cgroup::Controller::Cpu];
+        for (refusal, fact) in [
+            (CgroupRefusal::NotMounted, Cgroup::NotMounted),
+            (CgroupRefusal::NoControllers { v2: vec![], v1: vec![] }, Cgroup::NoControllers),
+            (undelegated(Version::V1, false, &[]), Cgroup::V1NotDelegated),
+            (undelegated(Version::V2, false, &[]), Cgroup::V2NotDelegated),
+            (undelegated(Version::V2, true, &[]), Cgroup::SystemdNotDelegated),
+            (undelegated(Version::V2, true, &cpu), Cgroup::SystemdLacksControllers),
+            (holds(false), Cgroup::HoldsProcesses),
+            (holds(true), Cgroup::SystemdHoldsProcesses),
+            (failed(30), Cgroup::ReadOnly),
+            (failed(1), Cgroup::NotPermitted),
+            (failed(13), Cgroup::NotPermitted),
+            (failed(5), Cgroup::Failed),
+            (CgroupRefusal::Failed(CgroupError::Name("x".into())), Cgroup::Failed),
+        ] {
+            let why = refusal.to_string();
+            let lacking = Lacking::Cgroup(refusal);
+            assert_eq!(lacking.cgroup_fact(), Some(fact), "{why}");
+            let refused = lacking.refusal();
+            assert_eq!(refused.code, fact.word());
+            assert_eq!(refused.reason, format!("cgroup {}: {why}", fact.finding()));
+            assert_eq!(refused.fix, Some(lacking.fix().sentence()));
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_was_found_what_was_tried_and_what_to_do() {
+        let lacking =
+            Lacking::Namespaces { finding: Namespaces::AppArmor, step: Step::IdMap, errno: Errno::ACCESS };
+        let refusal = lacking.refusal();
+        assert_eq!(refusal.code, "namespaces-closed-by-apparmor");
+        assert_eq!(
+            refusal.reason,
+            "namespaces closed by AppArmor: mapping the caller's own id (/proc/self/uid_map): \
+             Permission denied (os error 13)"
+        );
+        assert_eq!(refusal.fix, Some(Fix::Namespaces(Namespaces::AppArmor).sentence()));
+        assert_eq!(Lacking::filter(Step::Filter, Errno::INVAL).refusal().code, "seccomp-not-in-kernel");
+        assert_eq!(Lacking::filter(Step::Filter, Errno::PERM).refusal().code, "seccomp-refused");
+        assert_eq!(Lacking::filter(Step::Denied, Errno::INVAL).refusal().code, "seccomp-refused");
+        let untried = Lacking::Untried { what: "namespaces", why: "another thread is running".into() };
+        assert_eq!(untried.to_string(), "namespaces not tried: another thread is running");
     }
 }

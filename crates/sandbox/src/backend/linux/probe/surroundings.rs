@@ -132,28 +132,18 @@ fn maps(map: &str, user: u32) -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING: Surroundings = Surroundings {
-        zero: None,
-        userns_clone_off: false,
-        apparmor_restricts: false,
-        confined: false,
-        filtered: false,
-        chrooted: false,
-        privileged: false,
-        unmapped: false,
-    };
-
     #[test]
     fn each_closed_machine_is_told_from_the_others() {
-        let debian = Surroundings { userns_clone_off: true, ..NOTHING };
-        let ubuntu = Surroundings { apparmor_restricts: true, ..NOTHING };
-        let docker = Surroundings { filtered: true, confined: true, apparmor_restricts: true, ..NOTHING };
-        let podman = Surroundings { filtered: true, ..NOTHING };
-        let red_hat = Surroundings { zero: Some(Namespaces::MaxUser), ..NOTHING };
-        let no_network = Surroundings { zero: Some(Namespaces::MaxNetwork), ..NOTHING };
-        let chroot = Surroundings { chrooted: true, ..NOTHING };
-        let unmapped = Surroundings { unmapped: true, ..NOTHING };
+        let nothing = Surroundings::default();
+        let debian = Surroundings { userns_clone_off: true, ..nothing };
         let root = Surroundings { privileged: true, ..debian };
+        let ubuntu = Surroundings { apparmor_restricts: true, ..nothing };
+        let docker = Surroundings { filtered: true, confined: true, apparmor_restricts: true, ..nothing };
+        let podman = Surroundings { filtered: true, ..nothing };
+        let red_hat = Surroundings { zero: Some(Namespaces::MaxUser), ..nothing };
+        let no_network = Surroundings { zero: Some(Namespaces::MaxNetwork), ..nothing };
+        let chroot = Surroundings { chrooted: true, ..nothing };
+        let unmapped = Surroundings { unmapped: true, ..nothing };
         for (name, around, step, errno, finding) in [
             ("debian", debian, Step::User, Errno::PERM, Namespaces::UsernsClone),
             ("debian, root", root, Step::User, Errno::PERM, Namespaces::Refused),
@@ -170,25 +160,19 @@ mod tests {
             ("podman", podman, Step::Mount, Errno::PERM, Namespaces::Container),
             ("podman, proc", podman, Step::Proc, Errno::PERM, Namespaces::ProcMasked),
             ("red hat 7", red_hat, Step::User, Errno::NOSPC, Namespaces::MaxUser),
-            ("no network namespaces", no_network, Step::Network, Errno::NOSPC, Namespaces::MaxNetwork),
-            (
-                "no network namespaces, the run's",
-                no_network,
-                Step::Others,
-                Errno::NOSPC,
-                Namespaces::MaxNetwork,
-            ),
-            ("nested too deep", NOTHING, Step::User, Errno::USERS, Namespaces::AtLimit),
+            ("no networks", no_network, Step::Network, Errno::NOSPC, Namespaces::MaxNetwork),
+            ("no networks, the run's call", no_network, Step::Others, Errno::NOSPC, Namespaces::MaxNetwork),
+            ("nested too deep", nothing, Step::User, Errno::USERS, Namespaces::AtLimit),
             ("a full disk is no limit", red_hat, Step::Tmpfs, Errno::NOSPC, Namespaces::Refused),
-            ("an old kernel", NOTHING, Step::User, Errno::NOSYS, Namespaces::NotBuilt),
-            ("a small kernel", NOTHING, Step::Pid, Errno::INVAL, Namespaces::NotBuilt),
-            ("no tmpfs", NOTHING, Step::Tmpfs, Errno::NODEV, Namespaces::NotBuilt),
+            ("an old kernel", nothing, Step::User, Errno::NOSYS, Namespaces::NotBuilt),
+            ("a small kernel", nothing, Step::Pid, Errno::INVAL, Namespaces::NotBuilt),
+            ("no tmpfs", nothing, Step::Tmpfs, Errno::NODEV, Namespaces::NotBuilt),
             ("chroot", chroot, Step::User, Errno::PERM, Namespaces::Chroot),
             ("unmapped", unmapped, Step::User, Errno::PERM, Namespaces::IdMap),
-            ("a map refused", NOTHING, Step::IdMap, Errno::PERM, Namespaces::IdMap),
-            ("masked proc", NOTHING, Step::Proc, Errno::PERM, Namespaces::ProcMasked),
-            ("no reason to be seen", NOTHING, Step::User, Errno::PERM, Namespaces::Refused),
-            ("an odd answer", NOTHING, Step::IdMap, Errno::IO, Namespaces::Refused),
+            ("a map refused", nothing, Step::IdMap, Errno::PERM, Namespaces::IdMap),
+            ("masked proc", nothing, Step::Proc, Errno::PERM, Namespaces::ProcMasked),
+            ("no reason to be seen", nothing, Step::User, Errno::PERM, Namespaces::Refused),
+            ("an odd answer", nothing, Step::IdMap, Errno::IO, Namespaces::Refused),
         ] {
             assert_eq!(around.finding(step, errno), finding, "{name}");
         }

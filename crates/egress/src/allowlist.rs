@@ -130,22 +130,31 @@ impl Allowlist {
 
     /// The second question: which rule lets this host and port be dialled at this address?
     pub fn permits(&self, host: &Host, port: u16, address: IpAddr) -> Option<&Rule> {
-        self.rules.iter().find(|rule| rule.names(host) && rule.covers_port(port) && rule.leads_to(address))
+        self.naming(host, port).find(|rule| rule.leads_to(address))
     }
 
-    /// What would be decided for this host and port, and by which rule.
+    /// True when a rule for this host and port leads into the node's own surroundings, see [`Rule::is_near`].
+    pub(crate) fn is_near(&self, host: &Host, port: u16) -> bool {
+        self.naming(host, port).any(Rule::is_near)
+    }
+
+    /// As [`Allowlist::permits`], by rules that lead into the node's own surroundings alone.
+    pub(crate) fn permits_near(&self, host: &Host, port: u16, address: IpAddr) -> bool {
+        self.naming(host, port).any(|rule| rule.is_near() && rule.leads_to(address))
+    }
+
+    fn naming(&self, host: &Host, port: u16) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.names(host) && rule.covers_port(port))
+    }
+
+    /// What would be decided for this host and port, and by which rule. [`crate::decide::explain`] adds the
+    /// forwarded ports.
     pub fn explain(&self, host: &Host, port: u16) -> Explanation {
-        let decided = self.rule_for(host, port);
-        let (verdict, rule, reason) = match &decided {
-            Ok(rule) => (Verdict::Allowed, Some(rule.to_string()), Reason::Allowed),
-            Err(reason) => (Verdict::Denied, None, *reason),
+        let (verdict, rule, reason) = match self.rule_for(host, port) {
+            Ok(rule) => (Verdict::Allowed, Some(rule.flag()), Reason::Allowed),
+            Err(reason) => (Verdict::Denied, None, reason),
         };
-        let leads_to = self
-            .rules
-            .iter()
-            .filter(|rule| rule.names(host) && rule.covers_port(port))
-            .filter_map(Rule::place)
-            .collect();
+        let leads_to = self.naming(host, port).filter_map(Rule::place).collect();
         let fix = reason.fix(&host.to_string(), port);
         Explanation { host: host.to_string(), port, verdict, rule, leads_to, reason, fix }
     }
@@ -184,7 +193,7 @@ pub struct Explanation {
     pub port: u16,
     /// Yes or no.
     pub verdict: Verdict,
-    /// The rule that decided; none when nothing names the host and port.
+    /// The flag that decided, as `--allow *.example.com`; none when nothing names the host and port.
     pub rule: Option<String>,
     /// Addresses outside the public ones that the name may lead to.
     pub leads_to: Vec<IpAddr>,
@@ -197,14 +206,16 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = (&self.host, self.port);
-        match &self.rule {
-            Some(rule) => write!(f, "{host}:{port}: allowed by --allow {rule}")?,
-            None => write!(f, "{host}:{port}: denied, {}", self.reason)?,
-        }
-        if let (Some(fix), None) = (&self.fix, &self.rule) {
-            write!(f, "; to allow it: {fix}")?;
-        }
-        if self.rule.is_some() && self.leads_to.is_empty() && self.host.parse::<IpAddr>().is_err() {
+        let Some(flag) = &self.rule else {
+            write!(f, "{host}:{port}: denied, {}", self.reason)?;
+            return match &self.fix {
+                Some(fix) => write!(f, "; to allow it: {fix}"),
+                None => Ok(()),
+            };
+        };
+        write!(f, "{host}:{port}: allowed by {flag}")?;
+        let is_name = matches!(host.parse(), Ok(Host::Name(_)));
+        if is_name && self.leads_to.is_empty() && flag.starts_with("--allow") {
             f.write_str("; when it leads to a public address")?;
         }
         for address in &self.leads_to {
@@ -274,6 +285,17 @@ mod tests {
         assert!(!permits("nexus.corp", 443, "10.0.0.5"), "only on its port");
         assert!(!permits("a.example.com", 443, "169.254.169.254"));
         assert!(!permits("8.8.8.8", 443, "8.8.8.8"), "an address that no rule names");
+    }
+
+    #[test]
+    fn c146_near_and_far_rules_of_one_name_are_told_apart() {
+        let list = list(&["both.example", "both.example@10.0.0.5", "far.example", "10.0.0.5:80", "8.8.8.8"]);
+        let host = |text: &str| text.parse::<Host>().unwrap();
+        assert!(list.is_near(&host("both.example"), 443) && list.is_near(&host("10.0.0.5"), 80));
+        assert!(!list.is_near(&host("far.example"), 443) && !list.is_near(&host("8.8.8.8"), 443));
+        assert!(list.permits_near(&host("both.example"), 443, "10.0.0.5".parse().unwrap()));
+        assert!(!list.permits_near(&host("both.example"), 443, "8.8.8.8".parse().unwrap()));
+        assert!(list.permits(&host("both.example"), 443, "8.8.8.8".parse().unwrap()).is_some());
     }
 
     #[test]

@@ -294,17 +294,13 @@ impl Session<'_> {
     }
 
     fn note(&self, wanted: &Wanted, decision: Decision<'_>, address: IpAddr, carried: Carried) {
-        let rule = match decision {
-            Decision::Forwarded => None,
-            Decision::Allowed(rule) => Some(rule),
-        };
-        let rule_text = rule.filter(|_| self.shared.book.keeps_records()).map(ToString::to_string);
+        let rule = if self.shared.book.keeps_records() { rule_of(decision) } else { None };
         self.shared.book.note(Record {
             time_ms: 0,
             kind: if wanted.connects { Kind::Connect } else { Kind::Request },
             host: &wanted.text,
             port: wanted.port,
-            rule: rule_text.as_deref().or(rule.is_none().then_some("--forward")),
+            rule: rule.as_deref(),
             verdict: Verdict::Allowed,
             reason: Reason::Allowed,
             detail: None,
@@ -316,11 +312,11 @@ impl Session<'_> {
     }
 }
 
-/// The rule that let a request pass that failed later.
+/// The flag that let a request pass.
 fn rule_of(decision: Decision<'_>) -> Option<String> {
     match decision {
-        Decision::Forwarded => None,
-        Decision::Allowed(rule) => Some(rule.to_string()),
+        Decision::Forwarded => Some("--forward".to_owned()),
+        Decision::Allowed(rule) => Some(rule.flag()),
     }
 }
 

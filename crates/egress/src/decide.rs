@@ -1,7 +1,7 @@
 //! One decision: token, forwarded ports, allowlist, in this order, from values alone. It refuses to know sockets;
 //! where a name leads is judged by `dial`, with the same allowlist.
 
-use crate::allowlist::{Allowlist, Rule};
+use crate::allowlist::{Allowlist, Explanation, Rule, Verdict};
 use crate::host::Host;
 use crate::reason::Reason;
 use crate::token::Token;
@@ -35,6 +35,24 @@ pub fn decide<'a>(
     }
 }
 
+/// What [`decide`] would say to a request that has the token, with the flag behind it.
+pub fn explain(allowlist: &Allowlist, forward: &[u16], host: &Host, port: u16) -> Explanation {
+    let mut explanation = allowlist.explain(host, port);
+    if !host.is_own_loopback() {
+        return explanation;
+    }
+    if forward.contains(&port) {
+        explanation.verdict = Verdict::Allowed;
+        explanation.rule = Some(format!("--forward {port}"));
+        explanation.reason = Reason::Allowed;
+        explanation.fix = None;
+    } else if explanation.verdict == Verdict::Denied {
+        explanation.reason = Reason::PortNotForwarded;
+        explanation.fix = Reason::PortNotForwarded.fix(&explanation.host, port);
+    }
+    explanation
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +77,18 @@ mod tests {
         assert_eq!(decide_with(false, "a.example", 443), Err(Reason::TokenMissing));
         assert_eq!(decide_with(false, "127.0.0.1", 4000), Err(Reason::TokenMissing));
         assert_eq!(decide_with(true, "a.example", 443), Ok("a.example".to_owned()));
+    }
+
+    #[test]
+    fn c008_an_explanation_names_the_forwarded_port() {
+        let list = Allowlist::parse(["127.0.0.1:8080"]).unwrap();
+        let text = |host: &str, port| explain(&list, &[4000], &host.parse().unwrap(), port).to_string();
+        assert_eq!(text("localhost", 4000), "localhost:4000: allowed by --forward 4000");
+        assert_eq!(text("127.0.0.1", 8080), "127.0.0.1:8080: allowed by --allow 127.0.0.1:8080");
+        assert_eq!(
+            text("[::1]", 4001),
+            "[::1]:4001: denied, this loopback port is not forwarded; to allow it: --forward 4001"
+        );
     }
 
     #[test]

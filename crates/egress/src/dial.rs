@@ -84,16 +84,19 @@ impl Dialler {
     ) -> Result<Dialled, Failure> {
         let deadline = Instant::now() + self.patience;
         late.clear();
-        let rule = match decision {
-            Decision::Forwarded => return connect_any(&own_loopback(host), port, deadline, is_cut),
-            Decision::Allowed(rule) => rule,
-        };
-        if let Some(upstream) = self.upstream.as_ref().filter(|_| !rule.is_near()) {
+        if decision == Decision::Forwarded {
+            return connect_any(&own_loopback(host), port, deadline, is_cut);
+        }
+        if let Some(upstream) = self.upstream.as_ref().filter(|_| !self.allowlist.is_near(host, port)) {
             self.judge_for_upstream(host, port)?;
             return self.through(upstream, host, port, late, deadline, is_cut);
         }
         let found = self.look_up(host)?;
-        let permitted = self.permitted(host, port, &found)?;
+        let mut permitted = self.permitted(host, port, &found)?;
+        if self.upstream.is_some() {
+            // The name may have a rule of either kind: what is not near is still never dialled around the proxy.
+            permitted.retain(|address| self.allowlist.permits_near(host, port, *address));
+        }
         connect_any(&permitted, port, deadline, is_cut)
     }
 
@@ -195,7 +198,7 @@ fn connect_any(
     deadline: Instant,
     is_cut: &dyn Fn() -> bool,
 ) -> Result<Dialled, Failure> {
-    let mut last = failure(Reason::ConnectFailed, "it has no address");
+    let mut last = failure(Reason::ConnectFailed, "no address of it may be dialled directly");
     for (index, address) in addresses.iter().enumerate() {
         // The time left is shared, so that one dead address does not eat it all.
         let left = deadline.saturating_duration_since(Instant::now());

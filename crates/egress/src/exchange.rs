@@ -202,8 +202,9 @@ impl Exchange<'_> {
             self.client.when(flags(reads_body, !down.is_empty())),
             self.origin.when(flags(reads_answer && !*origin_ended, !up.is_empty())),
         ];
-        // An origin that has ended would report HUP for ever.
-        let watched = if *origin_ended { &mut fds[..1] } else { &mut fds[..] };
+        // An origin that broke reports HUP for ever, also while nothing is wanted of it.
+        let watches_origin = reads_answer && !*origin_ended || !up.is_empty();
+        let watched = if watches_origin { &mut fds[..] } else { &mut fds[..1] };
         if !wait(watched, Some(Instant::now() + LOOK))? {
             return Ok(!self.client.has_ended());
         }

@@ -5,6 +5,9 @@
 //!                                 ▲ token, forwarded ports, allowlist      ▲ one look-up, every address judged
 //! ```
 //!
+//! TLS is not opened: a tunnel's host is the one that CONNECT names, and what a shared front end serves behind it
+//! under another name is out of scope. HTTP/1 alone is spoken outside tunnels; `Via` is not added.
+//!
 //! It refuses to know what a sandbox is: it is handed a listener, an allowlist and a token, and asks no more.
 #![deny(unsafe_code)]
 

@@ -41,7 +41,7 @@ pub struct Record<'a> {
     pub host: &'a str,
     /// The port; 0 when the head told none.
     pub port: u16,
-    /// The rule that let it pass.
+    /// The flag that let it pass, or that named the host of what was denied later.
     pub rule: Option<&'a str>,
     /// Yes or no.
     pub verdict: Verdict,

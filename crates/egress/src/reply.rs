@@ -35,7 +35,7 @@ struct Denied<'a> {
     host: &'a str,
     port: u16,
     reason: Reason,
-    /// The rule that named the host and yet did not let it pass; none when the default, which is to deny, did.
+    /// The flag that named the host and yet did not let it pass; none when the default, which is to deny, did.
     rule: Option<&'a str>,
     fix: Option<String>,
 }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::tunnel::Stores;
 
-/// Enough for the deepest call here, the C library's resolver.
-const STACK: usize = 128 * 1024;
+/// Nothing here goes deep, but for the C library's resolver and the modules that a machine adds to it. What is not
+/// touched costs no memory.
+const STACK: usize = 256 * 1024;
 /// A parked thread without work ends after this long.
 const PARKED: Duration = Duration::from_secs(10);
 

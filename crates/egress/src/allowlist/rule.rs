@@ -160,6 +160,11 @@ impl Rule {
         self.pattern == Pattern::Any
     }
 
+    /// The flag that gave this rule.
+    pub fn flag(&self) -> String {
+        if self.is_any() { "--allow-any".to_owned() } else { format!("--allow {self}") }
+    }
+
     /// The address that the name of this rule may lead to, for `name@address`.
     pub fn place(&self) -> Option<IpAddr> {
         match self.pattern {

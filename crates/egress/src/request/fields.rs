@@ -5,16 +5,13 @@ use httparse::Header;
 use crate::framing::Framing;
 
 /// Fields that belong to one hop, or that are written anew from what was understood. `proxy` is none of HTTP's:
-/// it would become HTTP_PROXY in a CGI program's environment.
-const NOT_PASSED_ON: [&str; 12] = [
+/// it would become HTTP_PROXY in a CGI program's environment. Every `proxy-` field speaks to this hop as well.
+const NOT_PASSED_ON: [&str; 9] = [
     "connection",
     "content-length",
     "host",
     "keep-alive",
     "proxy",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
     "te",
     "transfer-encoding",
     "upgrade",
@@ -69,7 +66,8 @@ pub(crate) fn ends_its_line(value: &[u8], head: &[u8]) -> bool {
 /// Appends the fields that go from end to end.
 pub(crate) fn write_end_to_end(fields: &[Header<'_>], out: &mut Vec<u8>) {
     for field in fields {
-        if NOT_PASSED_ON.iter().any(|name| is_named(field, name)) {
+        let to_proxy = field.name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"));
+        if to_proxy || NOT_PASSED_ON.iter().any(|name| is_named(field, name)) {
             continue;
         }
         if has_token(fields, "connection", field.name.as_bytes()) {

@@ -95,7 +95,7 @@ fn c110_names_fail_closed() {
             assert!(answer.text().contains("@ADDRESS"), "{}", answer.text());
             let machine: serde_json::Value =
                 serde_json::from_str(answer.field("x-oz0-denied").unwrap()).unwrap();
-            assert_eq!(machine["rule"], host(name), "the rule that named it");
+            assert_eq!(machine["rule"], format!("--allow {}", host(name)), "the flag that named it");
         }
     }
     assert_eq!(origin.connections(), 0);

@@ -29,6 +29,9 @@ pub trait Backend {
     /// What this machine has of what the backend needs. Each part is tried, and nothing is changed.
     fn probe(&self) -> Facts;
 
+    /// The machine's memory in bytes, by which defaults are fitted.
+    fn machine_memory(&self) -> u64;
+
     /// What this machine looks like for a policy; refused when the policy names what cannot be granted.
     fn survey(&self, policy: &Policy) -> Result<Self::Survey, Refusal>;
 
@@ -60,24 +63,25 @@ pub trait Backend {
 
 /// A run that has been started; dropping it ends every process of it.
 pub trait Running {
-    /// Where the proxy takes connections from, once.
-    fn take_listener(&mut self) -> Option<Listener>;
-
-    /// Where programs ask for names, once.
-    fn take_resolver(&mut self) -> Option<UdpSocket>;
-
     /// What really confines the command, as read from the running process.
     fn mechanism(&self) -> Option<serde_json::Value>;
 
     /// Clear away what dead runs left, a bounded amount. Called after the command has started.
     fn sweep(&self);
 
-    /// Stand by until every process has ended.
-    fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<(Ending, Option<Cause>)>;
+    /// Stand by until every process has ended. `on_network` is called once, when a program of the run first asks
+    /// for a connection or a name: with where they are asked for.
+    fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended>;
 
     /// What was used, against the limits as they were held. Ends everything and removes what was made.
     fn finish(self) -> Result<Option<(Usage, Limits)>, Refusal>;
 }
+
+/// What [`Running::wait`] calls when the network is first asked for.
+pub type OnNetwork<'a> = &'a mut dyn FnMut(Listener, Option<UdpSocket>);
+
+/// How it ended, and why when the sandbox ended it.
+pub type Ended = (Ending, Option<Cause>);
 
 /// Less protection than asked: why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]

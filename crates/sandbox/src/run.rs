@@ -34,8 +34,7 @@ pub struct Prepared<P> {
 
 /// Look at the protected paths and plan. Changes nothing.
 pub fn prepare<B: Backend>(backend: &B, policy: &Policy) -> Result<Prepared<B::Plan>, Refusal> {
-    let refused = |code, reason: String| Refusal { code, reason, fix: None };
-    policy.validate().map_err(|error| refused("policy", error.to_string()))?;
+    policy.validate().map_err(|error| Refusal { code: "policy", reason: error.to_string(), fix: None })?;
     // A missing folder is the survey's to report, with the option that named it.
     let survey = backend.survey(policy)?;
     let protected = protect(policy)?;
@@ -51,11 +50,7 @@ fn protect(policy: &Policy) -> Result<Protected, Refusal> {
     request.config_home.clone_from(&policy.caller.config_home);
     request.git = policy.git.outside;
     request.git_hooks = policy.git.hooks;
-    protected::find(&request).map_err(|error| Refusal {
-        code: "protected",
-        reason: format!("looking for protected paths: {error}"),
-        fix: None,
-    })
+    protected::find(&request).map_err(|error| refused("protected", "looking for protected paths", &error))
 }
 
 /// Run the command of a policy, from plan to report.
@@ -71,11 +66,8 @@ pub fn run<B: Backend>(
     }
     let proxied = match &policy.network {
         Network::Proxy { allow, forward } => {
-            let token = Token::generate().map_err(|error| Refusal {
-                code: "random",
-                reason: format!("making the run's token: {error}"),
-                fix: None,
-            })?;
+            let token =
+                Token::generate().map_err(|error| refused("random", "making the run's token", &error))?;
             Some((allow, forward, token))
         }
         Network::Host => None,
@@ -84,33 +76,28 @@ pub fn run<B: Backend>(
         Some((_, _, token)) => token.proxy_url(address).to_string(),
         None => String::new(),
     });
-    let mut before: Option<Snapshot> = None;
+    let (mut before, mut scan): (Option<Snapshot>, Option<LinkScan>) = (None, None);
+    // The first process of the run is a fork of this one, so threads start after it.
     let mut running = backend.launch(&prepared.plan, &environment, || {
         before = Some(protected::before(&prepared.protected));
+        scan = LinkScan::start(policy, &prepared.protected.roots);
     })?;
     drop(environment);
-
-    // Threads only from here on: the first process of the run is a fork of this one.
-    let proxy = match (proxied, running.take_listener()) {
-        (Some((allow, forward, token)), Some(listener)) => {
-            let mut settings = Settings::new(allow.clone(), token);
-            settings.forward.clone_from(forward);
-            settings.records = options.records;
-            Some(Proxy::start(settings, listener, running.take_resolver()).map_err(|error| Refusal {
-                code: "proxy",
-                reason: format!("starting the egress proxy: {error}"),
-                fix: None,
-            })?)
-        }
-        _ => None,
-    };
-    let scan = LinkScan::start(policy, &prepared.protected.roots);
     running.sweep();
-    let (ending, cause) = running.wait(policy.limits.timeout).map_err(|error| Refusal {
-        code: "wait",
-        reason: format!("standing by the run: {error}"),
-        fix: None,
-    })?;
+    // Most runs that end at once never ask for the network: the proxy starts when one does.
+    let mut settings = proxied.map(|(allow, forward, token)| {
+        let mut settings = Settings::new(allow.clone(), token);
+        settings.forward.clone_from(forward);
+        settings.records = options.records;
+        settings
+    });
+    let mut proxy: Option<std::io::Result<Proxy>> = None;
+    let (ending, cause) = running
+        .wait(policy.limits.timeout, &mut |listener, resolver| {
+            proxy = settings.take().map(|settings| Proxy::start(settings, listener, resolver));
+        })
+        .map_err(|error| refused("wait", "standing by the run", &error))?;
+    let proxy = proxy.transpose().map_err(|error| refused("proxy", "starting the egress proxy", &error))?;
     let mechanism = running.mechanism();
     let used = running.finish()?;
     let look = before.as_ref().map(|before| protected::after(&prepared.protected, before, Bounds::LOOK));
@@ -140,6 +127,10 @@ pub fn run<B: Backend>(
         found_outside: outside,
         elapsed: started.elapsed(),
     })
+}
+
+fn refused(code: &'static str, what: &str, error: &dyn std::fmt::Display) -> Refusal {
+    Refusal { code, reason: format!("{what}: {error}"), fix: None }
 }
 
 /// `--links refuse`: nothing starts while a link leads out.

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use oz0_egress::Allowlist;
-use oz0_sandbox::backend;
+use oz0_sandbox::backend::{self, Backend as _};
 use oz0_sandbox::environ::Environment;
-use oz0_sandbox::limits::{self, Kind, Limits};
+use oz0_sandbox::limits::{self, Kind, Limits, Overrides};
 use oz0_sandbox::links::Links;
 use oz0_sandbox::policy::{GitAccess, Network, Policy, absolute};
 use oz0_sandbox::report::Status;
@@ -140,7 +140,6 @@ impl PolicyArguments {
         for word in &self.env {
             environment.add(word, env::value).map_err(|error| error.to_string())?;
         }
-        let defaults = Limits::of(self.kind);
         let network = if self.share_net {
             Network::Host
         } else {
@@ -155,12 +154,12 @@ impl PolicyArguments {
             sockets: all(self.allow_socket),
             git: GitAccess { hooks: self.git_hooks, outside: self.git },
             network,
-            limits: Limits {
-                memory: self.memory.unwrap_or(defaults.memory),
-                processes: self.processes.unwrap_or(defaults.processes),
-                cpu: self.cpu.unwrap_or(defaults.cpu),
-                timeout: self.timeout.or(defaults.timeout),
-            },
+            limits: Limits::fitted(self.kind, backend::host().machine_memory()).with(Overrides {
+                memory: self.memory,
+                processes: self.processes,
+                cpu: self.cpu,
+                timeout: self.timeout,
+            }),
             environment,
             links: match self.links {
                 LinksArgument::Report => Links::Report,

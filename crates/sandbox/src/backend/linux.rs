@@ -15,21 +15,19 @@ pub mod survey;
 pub mod verify;
 mod wire;
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use oz0_egress::Listener;
 use oz0_fleet::Facts;
 
 use self::launch::LaunchError;
 use self::plan::{NetworkPlan, Plan};
 use self::survey::Survey;
-use crate::backend::{Backend, Refusal, Running};
+use crate::backend::{Backend, Ended, OnNetwork, Refusal, Running};
 use crate::environ::{Environment, UnixDefaults};
 use crate::limits::{Limits, Usage};
 use crate::policy::Policy;
 use crate::protected::Protected;
-use crate::report::{Cause, Ending};
 
 /// The Linux backend.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +40,11 @@ impl Backend for Linux {
 
     fn probe(&self) -> Facts {
         probe::probe().facts
+    }
+
+    fn machine_memory(&self) -> u64 {
+        let system = rustix::system::sysinfo();
+        u64::from(system.mem_unit).saturating_mul(system.totalram as u64)
     }
 
     fn survey(&self, policy: &Policy) -> Result<Survey, Refusal> {
@@ -107,14 +110,6 @@ fn refusal(error: &LaunchError) -> Refusal {
 }
 
 impl Running for launch::Running {
-    fn take_listener(&mut self) -> Option<Listener> {
-        self.listener.take().map(Listener::from)
-    }
-
-    fn take_resolver(&mut self) -> Option<UdpSocket> {
-        self.resolver.take()
-    }
-
     fn mechanism(&self) -> Option<serde_json::Value> {
         self.mechanism.as_ref().and_then(|mechanism| serde_json::to_value(mechanism).ok())
     }
@@ -125,8 +120,8 @@ impl Running for launch::Running {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<(Ending, Option<Cause>)> {
-        supervise::supervise(self, timeout)
+    fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended> {
+        supervise::supervise(self, timeout, on_network)
     }
 
     fn finish(mut self) -> Result<Option<(Usage, Limits)>, Refusal> {

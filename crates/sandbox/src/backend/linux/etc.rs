@@ -20,6 +20,8 @@ pub enum Treatment {
     Copy,
     /// A folder or a large file: bound read-only.
     Bind,
+    /// Copied when the run has a terminal: every start pays for what is copied.
+    AtATerminal,
 }
 
 const fn copy(name: &'static str, reason: &'static str) -> Entry {
@@ -30,11 +32,14 @@ const fn bind(name: &'static str, reason: &'static str) -> Entry {
     Entry { name, treatment: Treatment::Bind, reason }
 }
 
+const fn at_a_terminal(name: &'static str, reason: &'static str) -> Entry {
+    Entry { name, treatment: Treatment::AtATerminal, reason }
+}
+
 /// The table. `passwd`, `group`, `hosts`, `resolv.conf` and `nsswitch.conf` are not in it: they are made for
 /// the run.
 pub const ENTRIES: &[Entry] = &[
     bind("ld.so.cache", "the dynamic linker finds libraries by it"),
-    copy("ld.so.conf", "tools that ask where libraries lie"),
     bind("alternatives", "commands that are links through it (java, awk, editor)"),
     bind("ssl/certs", "authorities that TLS clients trust"),
     copy("ssl/openssl.cnf", "OpenSSL's settings; without it some builds refuse to start"),
@@ -47,19 +52,13 @@ pub const ENTRIES: &[Entry] = &[
     bind("java", "Red Hat's place for the same"),
     bind("fonts", "browsers and PDF tools"),
     copy("localtime", "local time"),
-    copy("timezone", "local time, as Java asks for it"),
     copy("os-release", "which system this is"),
-    copy("lsb-release", "which system this is, in the older form"),
-    copy("debian_version", "which system this is, as Python's platform module asks"),
     copy("services", "names of ports"),
     copy("protocols", "names of protocols"),
-    copy("mime.types", "types of files by their names"),
     copy("gitconfig", "git's settings for all users of the machine"),
-    copy("bash.bashrc", "interactive shells"),
-    copy("profile", "login shells"),
-    copy("inputrc", "line editing"),
-    copy("login.defs", "tools that ask for the range of user ids"),
-    copy("shells", "tools that ask which programs are shells"),
+    at_a_terminal("bash.bashrc", "interactive shells"),
+    at_a_terminal("profile", "login shells"),
+    at_a_terminal("inputrc", "line editing"),
 ];
 
 /// The paths that an entry names on this machine.

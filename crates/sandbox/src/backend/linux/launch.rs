@@ -17,7 +17,7 @@ use super::init;
 use super::plan::{Plan, Step};
 use super::probe::{self, Lacking};
 use super::stage::Failure;
-use super::verify::{Mechanism, Mismatch, verify};
+use super::verify::{Mechanism, Mismatch, Ours, verify};
 use super::wire::{FromInit, GO, LENGTH, Start, ToInit};
 use crate::environ::Environment;
 use crate::sys::linux::process::{self, Cloned};
@@ -119,14 +119,19 @@ pub fn launch(
     rustix::process::umask(umask);
     // Blocked before the fork, so that no signal finds the init without its descriptor for them.
     Signals::all().block();
-    let cloned = process::clone_into(libc::CLONE_NEWUSER | libc::CLONE_NEWPID);
+    let birthplace = group.as_ref().and_then(|(_, group)| group.birthplace());
+    let joins = match (&group, birthplace) {
+        (Some((_, group)), None) => group.joins(),
+        _ => &[],
+    };
+    let cloned = process::clone_into(libc::CLONE_NEWUSER | libc::CLONE_NEWPID, birthplace);
     let init = match cloned {
         Ok(Cloned::Child) => {
             drop(ours);
             init::main(&init::Init {
                 plan,
                 environment,
-                joins: group.as_ref().map(|(_, group)| group.joins()).unwrap_or_default(),
+                joins,
                 views: &views,
                 control: theirs.as_fd(),
                 umask,
@@ -158,13 +163,14 @@ pub fn launch(
     running.guard = Guard::over(plan).map_err(node("watching protected paths"))?;
     // The container is being made on another processor.
     meanwhile();
+    let own_namespaces = Ours::read();
     loop {
         let (message, descriptors, sender) = running.receive()?;
         match message {
             FromInit::Hands { network, terminal } => running.take_hands(network, terminal, descriptors)?,
             FromInit::Ready => {
                 let group = running.group.as_ref().map(|(_, group)| group.name());
-                running.mechanism = Some(verify(sender, plan, group)?);
+                running.mechanism = Some(verify(sender, &own_namespaces, plan, group)?);
                 rustix::net::send(&running.control, &[GO], SendFlags::NOSIGNAL)
                     .map_err(node("letting the command start"))?;
                 return Ok(running);

@@ -193,7 +193,7 @@ enum Trouble {
 fn in_fork(namespaces: i32, attempt: impl FnOnce() -> Result<(), (Step, Errno)>) -> Result<(), Trouble> {
     let (answer, say) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|_| Trouble::Lost("there are no descriptors left"))?;
-    let child = match process::clone_into(namespaces).map_err(Trouble::Fork)? {
+    let child = match process::clone_into(namespaces, None).map_err(Trouble::Fork)? {
         Cloned::Child => {
             drop(answer);
             // A probe that is killed leaves nothing.

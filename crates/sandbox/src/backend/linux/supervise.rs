@@ -1,8 +1,10 @@
 //! Standing by while a run lasts: signals in, stops and the end out, the terminal in between.
 
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use oz0_egress::Listener;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -10,6 +12,7 @@ use rustix::termios::{OptionalActions, Termios};
 
 use super::launch::Running;
 use super::wire::{FromInit, Start};
+use crate::backend::{Ended, OnNetwork};
 use crate::report::{Cause, Ending, NotStarted};
 use crate::sys::linux::signals::{SignalDescriptor, Signals};
 
@@ -24,6 +27,8 @@ const GRACE: Duration = Duration::from_secs(5);
 struct Watch<'a> {
     running: &'a Running,
     terminal: Option<TerminalRelay<'a>>,
+    /// Where the network is asked for, until it first is.
+    network: Option<(TcpListener, Option<UdpSocket>)>,
     cause: Option<Cause>,
     deadline: Option<Instant>,
     asked: bool,
@@ -31,11 +36,17 @@ struct Watch<'a> {
 }
 
 /// Wait until the run has ended, every process of it.
-pub fn supervise(running: &Running, timeout: Option<Duration>) -> std::io::Result<(Ending, Option<Cause>)> {
+pub fn supervise(
+    running: &mut Running,
+    timeout: Option<Duration>,
+    on_network: OnNetwork<'_>,
+) -> std::io::Result<Ended> {
     if let Some(start) = running.not_started {
         running.wait_gone();
         return Ok((Ending::NotStarted(not_started(start)), None));
     }
+    let network = running.listener.take().map(|listener| (listener, running.resolver.take()));
+    let running = &*running;
     let signals = Signals::of(&[&PASSED_ON[..], &[libc::SIGTSTP, libc::SIGCONT]].concat()).descriptor()?;
     let terminal = running.terminal().map(TerminalRelay::start).transpose()?;
     if terminal.is_none() {
@@ -44,12 +55,13 @@ pub fn supervise(running: &Running, timeout: Option<Duration>) -> std::io::Resul
     let mut watch = Watch {
         running,
         terminal,
+        network,
         cause: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout),
         asked: false,
         hard: false,
     };
-    let ending = watch.until_the_end(&signals)?;
+    let ending = watch.until_the_end(&signals, on_network)?;
     running.wait_gone();
     if let Some(terminal) = &mut watch.terminal {
         terminal.drain();
@@ -82,12 +94,21 @@ struct Ready {
     signalled: bool,
     /// The host changed something in a protected place.
     guard: bool,
+    /// A program asks for a connection or a name.
+    network: bool,
 }
 
 impl Watch<'_> {
-    fn until_the_end(&mut self, signals: &SignalDescriptor) -> std::io::Result<Ending> {
+    fn until_the_end(
+        &mut self,
+        signals: &SignalDescriptor,
+        on_network: OnNetwork<'_>,
+    ) -> std::io::Result<Ending> {
         loop {
-            let Ready { control, signalled, guard } = self.poll(signals)?;
+            let Ready { control, signalled, guard, network } = self.poll(signals)?;
+            if network && let Some((listener, resolver)) = self.network.take() {
+                on_network(Listener::from(listener), resolver);
+            }
             if guard {
                 self.keep_protected();
             }
@@ -132,8 +153,12 @@ impl Watch<'_> {
         });
         let mut polled =
             vec![PollFd::new(&self.running.control, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
-        if let Some(guard) = &self.running.guard {
-            polled.push(PollFd::new(guard, PollFlags::IN));
+        let guards = self.running.guard.iter().map(AsFd::as_fd);
+        polled.extend(guards.map(|guard| PollFd::from_borrowed_fd(guard, PollFlags::IN)));
+        let guarded = polled.len();
+        if let Some((listener, resolver)) = &self.network {
+            polled.push(PollFd::new(listener, PollFlags::IN));
+            polled.extend(resolver.iter().map(|resolver| PollFd::new(resolver, PollFlags::IN)));
         }
         let first = polled.len();
         if let Some(terminal) = &self.terminal {
@@ -149,8 +174,13 @@ impl Watch<'_> {
         if let Some(terminal) = &mut self.terminal {
             terminal.relay(&ready[first..]);
         }
-        let guard = first == 3 && !ready[2].is_empty();
-        Ok(Ready { control: !ready[0].is_empty(), signalled: !ready[1].is_empty(), guard })
+        let any = |range: &[PollFlags]| range.iter().any(|ready| !ready.is_empty());
+        Ok(Ready {
+            control: any(&ready[..1]),
+            signalled: any(&ready[1..2]),
+            guard: any(&ready[2..guarded]),
+            network: any(&ready[guarded..first]),
+        })
     }
 
     fn on_signal(&mut self, number: i32) -> std::io::Result<()> {

@@ -133,6 +133,8 @@ impl Survey {
         for path in named.chain(own).chain(policy.sockets.iter().map(PathBuf::as_path)) {
             places.entry(path.to_path_buf()).or_insert_with(|| resolve(path));
         }
+        let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        let terminal = standard.iter().all(rustix::termios::isatty);
         let sockets = granted_sockets(policy, &places)?;
         Ok(Survey {
             uid,
@@ -140,14 +142,12 @@ impl Survey {
             user: name_of("/etc/passwd", uid).unwrap_or_else(|| format!("u{uid}")),
             group: name_of("/etc/group", gid).unwrap_or_else(|| format!("g{gid}")),
             roots: roots(),
-            etc: etc_entries(),
+            etc: etc_entries(terminal),
             places,
             mounts: parse_mounts(&std::fs::read("/proc/self/mountinfo")?),
             sockets,
             landlock: landlock_abi(),
-            terminal: [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
-                .iter()
-                .all(rustix::termios::isatty),
+            terminal,
         })
     }
 }
@@ -255,9 +255,9 @@ fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn etc_entries() -> Vec<(PathBuf, EtcEntry)> {
+fn etc_entries(terminal: bool) -> Vec<(PathBuf, EtcEntry)> {
     let mut entries = Vec::new();
-    for entry in etc::ENTRIES {
+    for entry in etc::ENTRIES.iter().filter(|entry| terminal || entry.treatment != Treatment::AtATerminal) {
         for path in etc::matches(entry) {
             if let Some(found) = etc_entry(&path, entry.treatment) {
                 entries.push((path, found));
@@ -286,7 +286,7 @@ fn etc_entry(path: &Path, treatment: Treatment) -> Option<EtcEntry> {
     match treatment {
         Treatment::Bind if metadata.is_dir() => Some(EtcEntry::Folder),
         Treatment::Bind if metadata.is_file() => Some(EtcEntry::File),
-        Treatment::Copy if metadata.is_file() => contents(path),
+        Treatment::Copy | Treatment::AtATerminal if metadata.is_file() => contents(path),
         _ => None,
     }
 }

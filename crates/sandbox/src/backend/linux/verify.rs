@@ -1,7 +1,7 @@
 //! What really confines the command, read from /proc of its own process while it waits to start. Nothing is
 //! inferred from a probe; Landlock, which /proc does not show, is known from its own return value.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,17 +37,27 @@ pub enum Mismatch {
 
 const KINDS: [&str; 7] = ["user", "mnt", "pid", "ipc", "uts", "cgroup", "net"];
 
+/// The node's own namespaces, in the order of the kinds: read while the container is being made.
+pub struct Ours([Option<PathBuf>; KINDS.len()]);
+
+impl Ours {
+    /// Read them.
+    pub fn read() -> Ours {
+        Ours(KINDS.map(|kind| std::fs::read_link(Path::new("/proc/self/ns").join(kind)).ok()))
+    }
+}
+
 /// Read what confines process `pid`, and compare it with the plan.
-pub fn verify(pid: i32, plan: &Plan, group: Option<&str>) -> Result<Mechanism, Mismatch> {
+pub fn verify(pid: i32, ours: &Ours, plan: &Plan, group: Option<&str>) -> Result<Mechanism, Mismatch> {
     let folder = Path::new("/proc").join(pid.to_string());
     let unreadable = |error: std::io::Error| Mismatch::Unreadable(error.to_string());
     let mut namespaces = Vec::new();
-    for kind in KINDS {
+    for (kind, ours) in KINDS.iter().zip(&ours.0) {
         let theirs = std::fs::read_link(folder.join("ns").join(kind)).map_err(unreadable)?;
-        let ours = std::fs::read_link(Path::new("/proc/self/ns").join(kind)).map_err(unreadable)?;
-        if theirs != ours {
-            namespaces.push(kind.to_string());
-        } else if kind != "net" || plan.network != NetworkPlan::Host {
+        let ours = ours.as_ref().ok_or(Mismatch::Missing("the node's own namespaces cannot be read"))?;
+        if theirs != *ours {
+            namespaces.push((*kind).to_string());
+        } else if *kind != "net" || plan.network != NetworkPlan::Host {
             return Err(Mismatch::Missing("it shares a namespace with the node"));
         }
     }

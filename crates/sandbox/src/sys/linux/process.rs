@@ -2,7 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// From the kernel's linux/sched.h; libc's constant of that name is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Which side of [`clone_into`] this is.
 pub enum Cloned {
@@ -12,11 +15,12 @@ pub enum Cloned {
     Parent(OwnedFd),
 }
 
-/// Fork into the namespaces named by `flags` (`CLONE_NEW*`).
+/// Fork into the namespaces named by `flags` (`CLONE_NEW*`), and into the cgroup behind `cgroup` where one is
+/// given (version 2).
 ///
 /// The caller must have one thread: what other threads hold (the allocator's locks, say) would stay held in the
 /// child for ever. This is checked, since a forgotten thread would otherwise be a rare hang.
-pub fn clone_into(flags: i32) -> io::Result<Cloned> {
+pub fn clone_into(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     if std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1) != 1 {
         return Err(io::Error::other("another thread is running"));
     }
@@ -26,6 +30,10 @@ pub fn clone_into(flags: i32) -> io::Result<Cloned> {
     arguments.flags = (flags | libc::CLONE_PIDFD) as u64;
     arguments.pidfd = (&raw mut pidfd) as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags |= CLONE_INTO_CGROUP;
+        arguments.cgroup = cgroup.as_raw_fd() as u64;
+    }
     // SAFETY: `arguments` and the pidfd's place live across the call and its true size is passed. Without
     // CLONE_VM and with no new stack this is a fork of a single-threaded process.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>()) };

@@ -19,6 +19,12 @@ pub(super) struct Folder {
 const OPEN_FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Folder {
     pub fn open(path: &Path) -> Result<Folder, CgroupError> {
         match fs::open(path, OPEN_FOLDER, Mode::empty()) {

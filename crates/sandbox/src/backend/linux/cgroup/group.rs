@@ -1,13 +1,13 @@
 //! One run's cgroup: made, joined, measured, removed. Given a place and limits; knows nothing of the run.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use rustix::io::{self, Errno};
+use rustix::io::Errno;
 
 use super::folder::{Folder, read_from_start};
 use super::place::Branch;
@@ -83,10 +83,11 @@ impl Group {
             return Ok(None);
         }
         // After the lock: a folder that was removed before it was locked has no files any more.
-        match folder.open_file("cgroup.procs", OFlags::WRONLY) {
+        let file = self.join_file();
+        match folder.open_file(file, OFlags::WRONLY) {
             Ok(join) => Ok(Some((folder, join))),
             Err(Errno::NOENT | Errno::NODEV) if is_first => Ok(None),
-            Err(errno) => Err(folder.failed("open", "cgroup.procs", errno)),
+            Err(errno) => Err(folder.failed("open", file, errno)),
         }
     }
 
@@ -105,19 +106,30 @@ impl Group {
         &self.limits
     }
 
-    /// Descriptors of `cgroup.procs`, one for each tree. A process joins by writing `0` to each of them. The
+    /// Version 1 has a file that moves one thread. For a process with one thread that is the same, and the kernel
+    /// does not wait for all processors as it does when it moves a process (that costs milliseconds).
+    fn join_file(&self) -> &'static str {
+        match self.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.procs",
+        }
+    }
+
+    /// Descriptors, one for each tree: a process with one thread joins by writing `0` to each of them. The
     /// opener's rights count, so a forked child may do it from a new user namespace; close-on-exec is set.
     pub fn joins(&self) -> &[OwnedFd] {
         &self.joins
     }
 
+    /// The folder that a process can be made in (`CLONE_INTO_CGROUP`), which moves nobody and so waits for
+    /// nothing. Version 2 only.
+    pub fn birthplace(&self) -> Option<BorrowedFd<'_>> {
+        (self.version == Version::V2).then(|| self.folders[0].as_fd())
+    }
+
     /// Puts a process into the group from outside. For launches, [`Group::joins`] leaves no gap.
     pub fn add(&self, pid: u32) -> Result<(), CgroupError> {
-        for (join, folder) in self.joins.iter().zip(&self.folders) {
-            io::write(join, pid.to_string().as_bytes())
-                .map_err(|errno| folder.failed("write", "cgroup.procs", errno))?;
-        }
-        Ok(())
+        self.folders.iter().try_for_each(|folder| folder.write("cgroup.procs", &pid.to_string()))
     }
 
     /// What to show read-only inside the sandbox: each folder, and the name below `/sys/fs/cgroup` under which
@@ -202,7 +214,7 @@ fn set(folder: &Folder, setting: &Setting) -> Result<(), CgroupError> {
         Err(Errno::NOENT) if setting.may_be_missing => return Ok(()),
         Err(errno) => return Err(folder.failed("open", setting.file, errno)),
     };
-    io::write(&file, setting.value.as_bytes())
+    rustix::io::write(&file, setting.value.as_bytes())
         .map_err(|errno| folder.failed("write", setting.file, errno))?;
     let read = read_from_start(file.as_fd()).map_err(|errno| folder.failed("read", setting.file, errno))?;
     if setting.taken(&read) {

@@ -15,6 +15,7 @@ pub fn caller() -> Caller {
         config_home: folder("XDG_CONFIG_HOME"),
         terminal: std::env::var("TERM").ok().filter(|name| is_terminal_name(name)),
         search: std::env::var("PATH").ok(),
+        detached: false,
     }
 }
 

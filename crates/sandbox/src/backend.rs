@@ -43,6 +43,9 @@ pub trait Backend {
         protected: &Protected,
     ) -> Result<Self::Plan, Refusal>;
 
+    /// Limits like these that no process can be put under, each in another way.
+    fn unattainable(&self, limits: &Limits) -> Vec<Unattainable>;
+
     /// The command's variables: what the policy passes and what this system's programs need; the proxy's when
     /// the plan has one, with `url` for its address.
     fn environment(
@@ -82,6 +85,15 @@ pub type OnNetwork<'a> = &'a mut dyn FnMut(Listener, Option<UdpSocket>);
 
 /// How it ended, and why when the sandbox ended it.
 pub type Ended = (Ending, Option<Cause>);
+
+/// Limits that no process can be put under on this machine: what the check of fail_closed asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Unattainable {
+    /// What is in the way.
+    pub words: &'static str,
+    /// The limits.
+    pub limits: Limits,
+}
 
 /// Less protection than asked: why, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]

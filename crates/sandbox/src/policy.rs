@@ -69,6 +69,9 @@ pub struct Caller {
     pub terminal: Option<String>,
     /// `PATH`, to say where a program lies that is not seen inside.
     pub search: Option<String>,
+    /// Another process will launch the run, with standard descriptors of its own: this one's terminal has no
+    /// part in it.
+    pub detached: bool,
 }
 
 /// What of git's protection is lifted, each by an option of its own.

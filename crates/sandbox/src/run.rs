@@ -42,6 +42,11 @@ pub fn prepare<B: Backend>(backend: &B, policy: &Policy) -> Result<Prepared<B::P
     Ok(Prepared { plan, protected })
 }
 
+/// A plan that another process made of this policy, with the protected paths looked at again here.
+pub fn with_plan<P>(policy: &Policy, plan: P) -> Result<Prepared<P>, Refusal> {
+    Ok(Prepared { plan, protected: protect(policy)? })
+}
+
 fn protect(policy: &Policy) -> Result<Protected, Refusal> {
     let mut request = Request::new(policy.work.clone());
     request.writable = policy.write.iter().filter(|path| path.is_dir()).cloned().collect();

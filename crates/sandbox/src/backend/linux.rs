@@ -23,7 +23,7 @@ use oz0_fleet::Facts;
 use self::launch::LaunchError;
 use self::plan::{NetworkPlan, Plan};
 use self::survey::Survey;
-use crate::backend::{Backend, Ended, OnNetwork, Refusal, Running};
+use crate::backend::{Backend, Ended, OnNetwork, Refusal, Running, Unattainable};
 use crate::environ::{Environment, UnixDefaults};
 use crate::limits::{Limits, Usage};
 use crate::policy::Policy;
@@ -59,6 +59,19 @@ impl Backend for Linux {
 
     fn plan(&self, policy: &Policy, survey: &Survey, protected: &Protected) -> Result<Plan, Refusal> {
         plan::plan(policy, survey, protected).map_err(|error| plan_refusal(&error))
+    }
+
+    fn unattainable(&self, limits: &Limits) -> Vec<Unattainable> {
+        vec![
+            Unattainable {
+                words: "a cgroup with room for the sandbox's first process alone",
+                limits: Limits { processes: 1, ..*limits },
+            },
+            Unattainable {
+                words: "a cgroup that the kernel does not take (more processes than it can number)",
+                limits: Limits { processes: u32::MAX, ..*limits },
+            },
+        ]
     }
 
     fn environment(

@@ -134,7 +134,7 @@ impl Survey {
             places.entry(path.to_path_buf()).or_insert_with(|| resolve(path));
         }
         let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-        let terminal = standard.iter().all(rustix::termios::isatty);
+        let terminal = !policy.caller.detached && standard.iter().all(rustix::termios::isatty);
         let sockets = granted_sockets(policy, &places)?;
         Ok(Survey {
             uid,

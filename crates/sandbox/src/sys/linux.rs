@@ -1,5 +1,6 @@
 //! Linux calls that no library gives safely: one call a block, owned results.
 
+pub mod attempt;
 pub mod filter;
 #[cfg(test)]
 pub mod forked;

@@ -1,0 +1,108 @@
+//! What the self-test and its subjects do that the standard library does not offer.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+
+use super::signals::Signals;
+
+/// CPU time that this process has used, all threads together.
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Leave the session and its terminal.
+pub fn leave_session() -> io::Result<()> {
+    Ok(rustix::process::setsid().map(drop)?)
+}
+
+/// Take no signal any more that can be refused.
+pub fn turn_deaf() {
+    Signals::all().block();
+}
+
+/// Say this process's number on standard error, and let go of that.
+pub fn say_pid_and_close_stderr() -> io::Result<()> {
+    let pid = format!("{}\n", std::process::id());
+    rustix::io::write(rustix::stdio::stderr(), pid.as_bytes())?;
+    let null = rustix::fs::open(c"/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Open an ICMP socket, of either kind, that leads to `address`. A way there is looked up; nothing is sent.
+pub fn icmp_towards(address: Ipv4Addr) -> io::Result<()> {
+    let open = |kind| {
+        let socket =
+            rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, Some(ipproto::ICMP))?;
+        rustix::net::connect(&socket, &std::net::SocketAddrV4::new(address, 0))
+    };
+    Ok(open(SocketType::DGRAM).or_else(|_| open(SocketType::RAW))?)
+}
+
+/// Become the tracer of a process. It is let go when this process ends.
+pub fn seize(process: i32) -> io::Result<()> {
+    let none = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: PTRACE_SEIZE takes no pointer: both are null.
+    if unsafe { libc::ptrace(libc::PTRACE_SEIZE, process, none, none) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Open a folder so that every program started from here inherits it, as a careless caller does.
+pub fn open_inheritable(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    Ok(rustix::fs::open(folder, flags, rustix::fs::Mode::empty())?)
+}
+
+/// Other names of the absolute `path`: by way of processes' folders in /proc, from `folder` on as the working
+/// directory of the first process, and through the descriptor `held`, which is open on `above`.
+pub fn aliases(path: &Path, folder: &Path, held: &OwnedFd, above: &Path) -> Vec<PathBuf> {
+    let below_root = path.strip_prefix("/").unwrap_or(path);
+    let up: PathBuf = folder.components().skip(1).map(|_| Component::ParentDir).collect();
+    let below = path.strip_prefix(above).unwrap_or(below_root);
+    vec![
+        Path::new("/proc/self/root").join(below_root),
+        Path::new("/proc/1/root").join(below_root),
+        Path::new("/proc/1/cwd").join(up).join(below_root),
+        Path::new("/proc/self/fd").join(held.as_raw_fd().to_string()).join(below),
+    ]
+}
+
+/// End a process that holds `output` open, which is why its number is still its own.
+pub fn end(process: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(process) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// Is there a process of this number?
+pub fn is_there(process: i32) -> bool {
+    rustix::process::Pid::from_raw(process)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// From here on standard input is empty.
+pub fn empty_input() -> io::Result<()> {
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY, rustix::fs::Mode::empty())?;
+    Ok(rustix::stdio::dup2_stdin(&null)?)
+}
+
+/// Make a link.
+pub fn link(target: &Path, path: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, path)
+}
+
+/// Is it a folder, no link, of this user, closed to others?
+pub fn is_own_private_folder(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    std::fs::symlink_metadata(folder)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == own && metadata.mode() & 0o077 == 0)
+}

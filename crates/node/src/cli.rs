@@ -1,7 +1,9 @@
 //! The command line: what was typed, verb by verb.
 
+mod check;
 mod delegate;
 mod explain;
+mod node_run;
 mod run;
 
 use std::io::Write as _;
@@ -25,6 +27,11 @@ enum Verb {
     /// Run commands confined, and see what confines them.
     #[command(subcommand)]
     Sandbox(Sandbox),
+    /// Run the node: self-test at start and on a timer, a line of facts each time.
+    Run(node_run::NodeRunArguments),
+    /// The node itself.
+    #[command(subcommand)]
+    Node(NodeVerb),
     /// Steps that the node starts itself.
     #[command(hide = true, subcommand)]
     Stage(crate::stage::Stage),
@@ -34,10 +41,18 @@ enum Verb {
 enum Sandbox {
     /// Run a command confined.
     Run(Box<run::RunArguments>),
+    /// Say what confines runs on this machine; with --self-test, whether it holds.
+    Check(check::CheckArguments),
     /// Say what a run may do, what is protected, and which rule decides.
     Explain(Box<explain::ExplainArguments>),
     /// Give an ordinary user a cgroup, so that their runs can be limited (as root, once).
     Delegate(delegate::DelegateArguments),
+}
+
+#[derive(Subcommand)]
+enum NodeVerb {
+    /// The same as `oz0-node run`.
+    Run(node_run::NodeRunArguments),
 }
 
 /// Options of every verb that concerns this node.
@@ -61,15 +76,17 @@ pub fn main() -> ExitCode {
     };
     match cli.verb {
         Verb::Sandbox(Sandbox::Run(arguments)) => run::main(*arguments),
+        Verb::Sandbox(Sandbox::Check(arguments)) => check::main(arguments),
         Verb::Sandbox(Sandbox::Explain(arguments)) => explain::main(*arguments),
         Verb::Sandbox(Sandbox::Delegate(arguments)) => delegate::main(&arguments),
+        Verb::Run(arguments) | Verb::Node(NodeVerb::Run(arguments)) => node_run::main(arguments),
         Verb::Stage(stage) => crate::stage::main(stage),
     }
 }
 
 /// One line on stderr, and one with the fix.
 #[allow(clippy::print_stderr, reason = "this is where a person is told")]
-fn complain(reason: &str, fix: Option<&str>) {
+pub fn complain(reason: &str, fix: Option<&str>) {
     eprintln!("oz0-node: {reason}");
     if let Some(fix) = fix {
         eprintln!("oz0-node: fix: {fix}");

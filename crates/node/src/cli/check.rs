@@ -1,0 +1,158 @@
+//! `oz0-node sandbox check`: what this machine has, what a run would be confined by, and with `--self-test`
+//! whether the eight properties hold.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use oz0_fleet::check::{self, Check};
+use oz0_fleet::{Facts, Mechanism, Platform, Property, System};
+use oz0_sandbox::backend::{self, Backend};
+use oz0_sandbox::report::Status;
+use oz0_sandbox::selftest::{self, Finding, Lab, Node, Staged};
+use serde::Serialize;
+
+use super::{NodeArguments, answer, answer_json, complain};
+use crate::env;
+
+/// Why `--psec` and `--sandbox psec` are refused here.
+pub const NO_PSEC: &str = "PSEC is a part of Windows 11; on this system `oz0-node sandbox check --self-test` looks \
+                           at what confines runs here";
+
+/// What may be typed.
+#[derive(Args)]
+pub struct CheckArguments {
+    /// Look at the eight properties too, in containers of their own.
+    #[arg(long)]
+    self_test: bool,
+    /// Look at one property alone, by hand.
+    #[arg(long, value_name = "PROPERTY", value_parser = property)]
+    only: Option<Property>,
+    /// Windows alone: the same through PSEC.
+    #[arg(long)]
+    psec: bool,
+    /// Print facts and findings as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+fn property(text: &str) -> Result<Property, String> {
+    text.parse().map_err(|_| format!("one of the eight: {}", Property::ALL.map(Property::word).join(", ")))
+}
+
+/// For programs.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    check: Check,
+    /// The three lines.
+    lines: [String; 3],
+    /// What the self-test found, when it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_test: Option<&'a [Finding]>,
+}
+
+/// Check.
+pub fn main(arguments: CheckArguments) -> ExitCode {
+    if arguments.psec {
+        complain(NO_PSEC, None);
+        return Status::Sandbox.into();
+    }
+    let backend = backend::host();
+    // Before anything else: what is tried is tried in forks of a process with one thread.
+    let facts = backend.probe();
+    if !arguments.self_test && arguments.only.is_none() {
+        return tell(&facts, None, arguments.json);
+    }
+    let node = match node(&arguments.node) {
+        Ok(node) => node,
+        Err(reason) => {
+            complain(&reason, None);
+            return Status::Sandbox.into();
+        }
+    };
+    let launcher = Staged::new(&backend, &node.binary);
+    let lab = match Lab::new(&launcher, &node) {
+        Ok(lab) => lab,
+        Err(error) => {
+            complain(&format!("the self-test was not begun: {error}"), None);
+            return Status::Sandbox.into();
+        }
+    };
+    let findings = selftest::run(&lab, arguments.only, |finding| complain(&finding.to_string(), None));
+    drop(lab);
+    let failed = findings.iter().find(|finding| !finding.verdict.holds());
+    // One property alone says nothing about the tier, unless it fails.
+    let facts = match (failed, arguments.only) {
+        (Some(finding), _) => facts.with_verdict(Err(finding.property)),
+        (None, Some(_)) => facts,
+        (None, None) => mechanism(&facts).map_or(facts, |mechanism| facts.with_verdict(Ok(mechanism))),
+    };
+    let told = tell(&facts, Some(&findings), arguments.json);
+    if failed.is_some() { ExitCode::FAILURE } else { told }
+}
+
+fn node(arguments: &NodeArguments) -> Result<Node, String> {
+    Ok(Node {
+        binary: std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?,
+        data_directory: env::data_directory(arguments.data_dir.clone()),
+        temporary: std::env::temp_dir(),
+    })
+}
+
+/// What confines runs on this platform.
+fn mechanism(facts: &Facts) -> Option<Mechanism> {
+    match facts.platform() {
+        Platform::Linux => Some(Mechanism::Linux),
+        Platform::Windows | Platform::Macos | Platform::Other => None,
+    }
+}
+
+/// The answer, on stdout.
+fn tell(facts: &Facts, findings: Option<&[Finding]>, json: bool) -> ExitCode {
+    let lines = check::lines(facts);
+    if json {
+        return answer_json(&Answer { check: Check::of(facts), lines, self_test: findings });
+    }
+    let [sandbox, found, fix] = lines;
+    let mut text = vec![sandbox, found];
+    match findings {
+        None => text.push(fix),
+        Some(findings) => {
+            text.extend(findings.iter().map(Finding::to_string));
+            text.push(closing(facts, findings));
+            if findings.iter().any(|finding| !finding.verdict.holds()) {
+                text.push(fix);
+            }
+        }
+    }
+    answer(&text.join("\n"))
+}
+
+/// The closing line of a self-test.
+fn closing(facts: &Facts, findings: &[Finding]) -> String {
+    let here = match facts.system {
+        System::Linux(linux) => {
+            linux.kernel.map_or_else(|| "Linux".to_owned(), |kernel| format!("Linux {kernel}"))
+        }
+        _ => facts.platform().name().to_owned(),
+    };
+    let held = findings.iter().filter(|finding| finding.verdict.holds()).count();
+    match findings.iter().find(|finding| !finding.verdict.holds()) {
+        Some(finding) => format!(
+            "{here} did not pass the node's self-test: {} of {} checks hold, {} does not; work is routed as {}",
+            held,
+            Property::ALL.len(),
+            finding.property,
+            oz0_fleet::platform::routed_tier(facts)
+        ),
+        None if held < Property::ALL.len() => {
+            format!("{here}: {held} of {} checks was looked at, and holds", Property::ALL.len())
+        }
+        None => format!(
+            "{here} passed the node's self-test: {held} checks; work is routed as {}",
+            oz0_fleet::platform::routed_tier(facts)
+        ),
+    }
+}

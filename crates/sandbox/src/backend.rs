@@ -27,7 +27,7 @@ pub trait Backend {
     type Running: Running;
 
     /// What this machine has of what the backend needs. Each part is tried, and nothing is changed.
-    fn probe(&self) -> Facts;
+    fn probe(&self) -> Probed;
 
     /// The machine's memory in bytes, by which defaults are fitted.
     fn machine_memory(&self) -> u64;
@@ -85,6 +85,16 @@ pub type OnNetwork<'a> = &'a mut dyn FnMut(Listener, Option<UdpSocket>);
 
 /// How it ended, and why when the sandbox ended it.
 pub type Ended = (Ending, Option<Cause>);
+
+/// What a probe found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Probed {
+    /// What the node reports.
+    pub facts: Facts,
+    /// What is missing, each as a run would refuse: with the step that failed and what the system answered,
+    /// which stay on the node.
+    pub lacking: Vec<Refusal>,
+}
 
 /// Limits that no process can be put under on this machine: what the check of fail_closed asks for.
 #[derive(Clone, Copy, Debug)]

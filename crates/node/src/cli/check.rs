@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use oz0_fleet::check::{self, Check};
 use oz0_fleet::{Facts, Mechanism, Platform, Property, System};
-use oz0_sandbox::backend::{self, Backend};
+use oz0_sandbox::backend::{self, Backend, Probed, Refusal};
 use oz0_sandbox::report::Status;
 use oz0_sandbox::selftest::{self, Finding, Lab, Node, Staged};
 use serde::Serialize;
@@ -48,6 +48,8 @@ struct Answer<'a> {
     check: Check,
     /// The three lines.
     lines: [String; 3],
+    /// What is missing here, each with the step that failed and the system's answer.
+    lacking: &'a [Refusal],
     /// What the self-test found, when it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     self_test: Option<&'a [Finding]>,
@@ -61,9 +63,12 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
     }
     let backend = backend::host();
     // Before anything else: what is tried is tried in forks of a process with one thread.
-    let facts = backend.probe();
+    let Probed { facts, lacking } = backend.probe();
+    for refusal in &lacking {
+        complain(&refusal.reason, None);
+    }
     if !arguments.self_test && arguments.only.is_none() {
-        return tell(&facts, None, arguments.json);
+        return tell(&facts, &lacking, None, arguments.json);
     }
     let node = match node(&arguments.node) {
         Ok(node) => node,
@@ -89,7 +94,7 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
         (None, Some(_)) => facts,
         (None, None) => mechanism(&facts).map_or(facts, |mechanism| facts.with_verdict(Ok(mechanism))),
     };
-    let told = tell(&facts, Some(&findings), arguments.json);
+    let told = tell(&facts, &lacking, Some(&findings), arguments.json);
     if failed.is_some() { ExitCode::FAILURE } else { told }
 }
 
@@ -110,10 +115,10 @@ fn mechanism(facts: &Facts) -> Option<Mechanism> {
 }
 
 /// The answer, on stdout.
-fn tell(facts: &Facts, findings: Option<&[Finding]>, json: bool) -> ExitCode {
+fn tell(facts: &Facts, lacking: &[Refusal], findings: Option<&[Finding]>, json: bool) -> ExitCode {
     let lines = check::lines(facts);
     if json {
-        return answer_json(&Answer { check: Check::of(facts), lines, self_test: findings });
+        return answer_json(&Answer { check: Check::of(facts), lines, lacking, self_test: findings });
     }
     let [sandbox, found, fix] = lines;
     let mut text = vec![sandbox, found];

@@ -18,12 +18,10 @@ mod wire;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use oz0_fleet::Facts;
-
 use self::launch::LaunchError;
 use self::plan::{NetworkPlan, Plan};
 use self::survey::Survey;
-use crate::backend::{Backend, Ended, OnNetwork, Refusal, Running, Unattainable};
+use crate::backend::{Backend, Ended, OnNetwork, Probed, Refusal, Running, Unattainable};
 use crate::environ::{Environment, UnixDefaults};
 use crate::limits::{Limits, Usage};
 use crate::policy::Policy;
@@ -38,8 +36,9 @@ impl Backend for Linux {
     type Plan = Plan;
     type Running = launch::Running;
 
-    fn probe(&self) -> Facts {
-        probe::probe().facts
+    fn probe(&self) -> Probed {
+        let probe = probe::probe();
+        Probed { facts: probe.facts, lacking: probe.lacking.iter().map(probe::Lacking::refusal).collect() }
     }
 
     fn machine_memory(&self) -> u64 {

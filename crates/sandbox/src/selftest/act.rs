@@ -297,7 +297,9 @@ impl fmt::Display for Act {
             }
             Act::Start(number) => write!(f, "starting {number} processes"),
             Act::Touch { processes: 1, bytes } => write!(f, "{} MiB in one process", bytes >> 20),
-            Act::Touch { processes, bytes } => write!(f, "{processes} times {} MiB", bytes >> 20),
+            Act::Touch { processes, bytes } => {
+                write!(f, "{} MiB in each of {processes} processes", bytes >> 20)
+            }
             Act::Burn { .. } => f.write_str("using CPU"),
             Act::Variables { .. } => f.write_str("reading the variables"),
             Act::Spy(Spied::Others) => f.write_str("looking into other processes"),

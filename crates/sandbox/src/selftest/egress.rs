@@ -47,7 +47,7 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     let tried = direct.into_iter().zip(outside).zip(answers);
     let tried: Vec<Tried> = tried.map(|((act, outside), inside)| Tried { act, outside, inside }).collect();
     let icmp = judge_direct(&tried)?;
-    hosts.heard_only_the_control(lab)?;
+    hosts.heard_only_the_control()?;
     for ((act, expected), reply) in through.iter().zip(&replies) {
         expected.judge(act, reply, lab.mark())?;
     }
@@ -166,7 +166,7 @@ impl Hosts {
     }
 
     /// Both subjects have ended, and loopback delivers at once.
-    fn heard_only_the_control(&self, _: &Lab<'_>) -> Result<(), Fault> {
+    fn heard_only_the_control(&self) -> Result<(), Fault> {
         let mut control = false;
         let mut bytes = [0u8; 64];
         while let Ok(length) = self.datagrams.recv(&mut bytes) {
@@ -181,22 +181,25 @@ impl Hosts {
 }
 
 /// The proxy's port leads to the proxy alone: a server on the same port of another loopback address is not
-/// reached. Gives the port.
+/// reached, nor by its mapped address, nor one on IPv6's. Gives the port.
 fn proxy_port_of_another_host(lab: &Lab<'_>, policy: &Policy, proxy: SocketAddr) -> Result<u16, Fault> {
-    // An address of this lab's own, so that two self-tests at a time do not meet.
+    // An address of this lab's own, so that two self-tests at a time do not meet. On IPv6 there is one address;
+    // who listens there does not matter.
     let mark = lab.mark().as_bytes();
     let digit = |place: usize| mark.get(place).map_or(1, |byte| byte.wrapping_mul(7) | 1);
     let other = Ipv4Addr::new(127, digit(0), digit(1), digit(2));
-    let address = SocketAddr::new(other.into(), proxy.port());
-    let _origin = Origin::serve(other, proxy.port(), lab.mark()).map_err(cannot_serve)?;
-    let (outside, inside) = together(
-        || lab.outside(&[Act::Connect(address)]),
-        || lab.inside(policy, &[Act::ConnectProxyPort(other.into())]),
-    );
-    let (outside, inside) = (outside?.pop(), inside?.pop());
-    let (Some(outside), Some(inside)) = (outside, inside) else {
-        return Err(Fault::undecided("no answer about the proxy's port"));
-    };
-    Tried { act: Act::ConnectProxyPort(other.into()), outside, inside }.refused(NO_WAY)?;
+    let _four = Origin::serve(other, proxy.port(), lab.mark()).map_err(cannot_serve)?;
+    let _six = Origin::serve(Ipv6Addr::LOCALHOST, proxy.port(), lab.mark());
+    let hosts: [IpAddr; 3] = [other.into(), other.to_ipv6_mapped().into(), Ipv6Addr::LOCALHOST.into()];
+    let direct = hosts.map(|host| Act::Connect(SocketAddr::new(host, proxy.port())));
+    let acts = hosts.map(Act::ConnectProxyPort);
+    let (outside, inside) = together(|| lab.outside(&direct), || lab.inside(policy, &acts));
+    for ((act, outside), inside) in acts.into_iter().zip(outside?).zip(inside?) {
+        let tried = Tried { act, outside, inside };
+        match tried.act {
+            Act::ConnectProxyPort(IpAddr::V6(_)) => tried.closed(NO_WAY)?,
+            _ => tried.refused(NO_WAY)?,
+        };
+    }
     Ok(proxy.port())
 }

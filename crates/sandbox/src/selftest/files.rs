@@ -19,74 +19,78 @@ use crate::text;
 /// Where a node's key is, below its data directory.
 const KEY: &str = "identity/node.key";
 
+/// What must come of an act inside.
+#[derive(Clone, Copy)]
+enum Right {
+    /// Refused by what the tree shows.
+    Forbidden,
+    /// Refused, or not in the tree.
+    OutOfSight,
+    /// The same; and the host may refuse it as well.
+    Closed,
+}
+
+impl Right {
+    fn judge(self, tried: &Tried) -> Result<String, Fault> {
+        match self {
+            Right::Forbidden => tried.refused(FORBIDDEN),
+            Right::OutOfSight => tried.refused(OUT_OF_SIGHT),
+            Right::Closed => tried.closed(OUT_OF_SIGHT),
+        }
+    }
+}
+
 pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     let ground = Ground::prepare(lab)?;
     let mut policy = lab.policy(&ground.work);
     policy.read.push(ground.readable.clone());
-
-    let mut acts = vec![
-        Act::Write(ground.outside.join("kept")),
-        Act::Write(ground.readable.join("kept")),
-        Act::Read(ground.data.join(KEY)),
-        Act::List(ground.data.clone()),
-    ];
     let real = &lab.node().data_directory;
-    let key = real.join(KEY);
-    let has_data = real.is_dir();
-    if has_data {
-        acts.extend([Act::List(real.clone()), Act::Read(key.clone())]);
-    }
+    let (has_data, has_key) = (real.is_dir(), real.join(KEY).exists());
     // A caller that is careless with descriptors: this one is open on the stand-in, and every program inherits it.
     let held =
         attempt::open_inheritable(&ground.data).map_err(|error| cannot_set_up(&ground.data, &error))?;
-    let first_alias = acts.len();
-    let names = attempt::aliases(&ground.data.join(KEY), &ground.work, &held, &ground.data);
-    acts.extend(names.into_iter().map(Act::Read));
 
-    // The reads of the working directory and of what is granted show that the subject can read at all.
+    let mut asked = vec![
+        (Act::Write(ground.outside.join("kept")), Right::OutOfSight),
+        (Act::Read(ground.outside.join("kept")), Right::OutOfSight),
+        (Act::Write(ground.readable.join("kept")), Right::Forbidden),
+        (Act::Read(ground.data.join(KEY)), Right::OutOfSight),
+        (Act::List(ground.data.clone()), Right::OutOfSight),
+    ];
+    if has_data {
+        asked.push((Act::List(real.clone()), Right::OutOfSight));
+    }
+    if has_key {
+        asked.push((Act::Read(real.join(KEY)), Right::OutOfSight));
+    }
+    // Of these names, those that lead by way of the first process are not everybody's outside either.
+    let names = attempt::aliases(&ground.data.join(KEY), &ground.work, &held, &ground.data);
+    asked.extend(names.into_iter().map(|name| (Act::Read(name), Right::Closed)));
+    let (acts, rights): (Vec<Act>, Vec<Right>) = asked.into_iter().unzip();
+
+    // These show that the subject can write and read at all.
     let granted = [Act::Write(ground.work.join("written")), Act::Read(ground.readable.join("kept"))];
-    let inside_acts: Vec<Act> = acts.iter().cloned().chain(granted.clone()).collect();
+    let inside_acts = [&acts[..], &granted[..]].concat();
     let (outside, inside) = together(|| lab.outside(&acts), || lab.inside(&policy, &inside_acts));
     drop(held);
     let (outside, mut inside) = (outside?, inside?);
     for (act, answer) in granted.iter().zip(inside.split_off(acts.len())) {
         done(act, &answer)?;
     }
-    let no_key = has_data && matches!(outside.get(5), Some(Answer::Refused(_))) && !key.exists();
-    let tried = acts.into_iter().zip(outside).zip(inside);
-    let tried: Vec<Tried> = tried.map(|((act, outside), inside)| Tried { act, outside, inside }).collect();
-    for (place, tried) in tried.iter().enumerate() {
-        match place {
-            1 => tried.refused(FORBIDDEN)?,
-            // A data directory without a key yet.
-            5 if has_data && no_key => tried.closed(OUT_OF_SIGHT)?,
-            // Of these names, those that lead by way of the first process are not everybody's outside either.
-            place if place >= first_alias => tried.closed(OUT_OF_SIGHT)?,
-            _ => tried.refused(OUT_OF_SIGHT)?,
-        };
+    for (((act, outside), inside), right) in acts.into_iter().zip(outside).zip(inside).zip(rights) {
+        right.judge(&Tried { act, outside, inside })?;
     }
     ground.is_untouched()?;
     refuses_grants(lab, &ground)?;
-    Ok(saw(real, has_data, no_key))
+    Ok(saw(real, has_data, has_key))
 }
 
-fn saw(real: &Path, has_data: bool, no_key: bool) -> String {
-    let ours = match (has_data, no_key) {
-        (false, _) => {
-            format!(
-                "the node has no data directory at {} yet: only the stand-in was checked",
-                text::escape(real)
-            )
-        }
-        (true, true) => {
-            format!("the node's data directory {}: listing refused; it holds no key yet", text::escape(real))
-        }
-        (true, false) => {
-            format!(
-                "the node's data directory {}: listing refused, reading {KEY} refused",
-                text::escape(real)
-            )
-        }
+fn saw(real: &Path, has_data: bool, has_key: bool) -> String {
+    let real = text::escape(real);
+    let ours = match (has_data, has_key) {
+        (false, _) => format!("the node has no data directory at {real} yet: only the stand-in was checked"),
+        (true, false) => format!("the node's data directory {real}: listing refused; it holds no key yet"),
+        (true, true) => format!("the node's data directory {real}: listing refused, reading {KEY} refused"),
     };
     format!("{ours}; what is not granted is not in the tree, what is granted for reading is not written")
 }

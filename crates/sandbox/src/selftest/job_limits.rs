@@ -4,8 +4,8 @@
 use std::thread;
 
 use super::Lab;
-use super::act::{Act, Answer, RefusalKind, Seen};
-use super::evidence::{Fault, all_of, done};
+use super::act::{Act, Answer, RefusalKind, Refused, Seen};
+use super::evidence::{Fault, all_of, done, words};
 use super::lab::{ENDING, PATIENCE, answer, silent, together};
 use crate::limits::{Cpu, Limits};
 use crate::policy::Policy;
@@ -17,10 +17,16 @@ const MIB: u64 = 1 << 20;
 /// sandbox may have one of its own.
 const PROCESSES: (u32, u32, u64) = (8, 20, 6);
 
-/// The limit of memory, what is used well below it, and what is asked for above it, at once and in parts.
-const MEMORY: u64 = 256 * MIB;
-const BELOW: u64 = 64 * MIB;
-const ABOVE: u64 = 512 * MIB;
+/// Limits of memory, each with what is used well below it and what is asked for above it: by one process, and by
+/// several of which none reaches the limit alone.
+const ONE: Memory = Memory { limit: 256 * MIB, below: (1, 32 * MIB), above: (1, 512 * MIB) };
+const SEVERAL: Memory = Memory { limit: 64 * MIB, below: (1, 24 * MIB), above: (4, 24 * MIB) };
+
+struct Memory {
+    limit: u64,
+    below: (u32, u64),
+    above: (u32, u64),
+}
 
 /// The cap on CPU in hundredths of a core, low enough to be told from a share of a busy machine, and for how long
 /// it is measured.
@@ -44,7 +50,8 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     thread::scope(|scope| {
         let all = [
             scope.spawn(|| cpu(lab, policy)),
-            scope.spawn(|| memory(lab, policy)),
+            scope.spawn(|| memory(lab, policy, &ONE)),
+            scope.spawn(|| memory(lab, policy, &SEVERAL)),
             scope.spawn(|| processes(lab, policy)),
             scope.spawn(|| kill(lab, policy)),
         ];
@@ -87,29 +94,22 @@ fn processes(lab: &Lab<'_>, policy: &Policy) -> Result<String, Fault> {
 }
 
 /// The control is a use below the limit: one above it outside could take the whole machine down.
-fn memory(lab: &Lab<'_>, policy: &Policy) -> Result<String, Fault> {
-    let policy = limited(policy, |limits| limits.memory = MEMORY);
-    let touch = |processes: u32, bytes| Act::Touch { processes, bytes };
-    let acts = [touch(1, BELOW), touch(1, ABOVE), touch(4, ABOVE / 4)];
-    let answers = lab.inside(&policy, &acts)?;
-    for (act, answer) in acts.iter().zip(&answers) {
-        match (act, answer) {
-            (Act::Touch { bytes: BELOW, .. }, answer) => {
-                done(act, answer)
-                    .map_err(|_| Fault::undecided(format!("{act} failed under a limit of 256 MiB")))?;
-            }
-            (_, Answer::Refused(refused))
-                if matches!(refused.kind, RefusalKind::Killed | RefusalKind::Exhausted) => {}
-            (_, Answer::Done(_)) => {
-                return Err(Fault::broken(format!("{act} was given under a limit of 256 MiB")));
-            }
-            (_, other) => {
-                let other = super::evidence::words(other);
-                return Err(Fault::undecided(format!("{act} under a limit of 256 MiB: {other}")));
-            }
+fn memory(lab: &Lab<'_>, policy: &Policy, asked: &Memory) -> Result<String, Fault> {
+    let policy = limited(policy, |limits| limits.memory = asked.limit);
+    let touch = |(processes, bytes)| Act::Touch { processes, bytes };
+    let [below, above] = [touch(asked.below), touch(asked.above)];
+    let limit = asked.limit / MIB;
+    let answers = lab.inside(&policy, &[below.clone(), above.clone()])?;
+    let [used, refused] = &answers[..] else { return Err(Fault::undecided("the subject did not answer")) };
+    done(&below, used)
+        .map_err(|_| Fault::undecided(format!("{below} failed under a limit of {limit} MiB")))?;
+    match refused {
+        Answer::Refused(Refused { kind: RefusalKind::Killed | RefusalKind::Exhausted, .. }) => {
+            Ok(format!("{above} under a limit of {limit} MiB: refused"))
         }
+        Answer::Done(_) => Err(Fault::broken(format!("{above} was given under a limit of {limit} MiB"))),
+        other => Err(Fault::undecided(format!("{above} under a limit of {limit} MiB: {}", words(other)))),
     }
-    Ok("512 MiB under a limit of 256 MiB: refused, to one process and to four together".into())
 }
 
 /// Little use is no proof: a busy machine gives little. The launcher's account must say that the run was held back

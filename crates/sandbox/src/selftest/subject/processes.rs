@@ -30,12 +30,14 @@ pub(super) fn holds(child: &mut Child) -> bool {
     child.stdout.as_mut().is_some_and(|output| output.read_exact(&mut byte).is_ok())
 }
 
-/// Let holding children end. What each ended as is of no interest any more.
-pub(super) fn release(children: Vec<Child>) {
-    for mut child in children {
+/// Let holding children end, and count those that had held until then: one that was killed meanwhile, to make room
+/// for another, ends by a signal.
+pub(super) fn release(children: Vec<Child>) -> usize {
+    let held = |mut child: Child| {
         drop(child.stdin.take());
-        let _ = child.wait();
-    }
+        child.wait().is_ok_and(|status| status.success())
+    };
+    children.into_iter().filter_map(|child| held(child).then_some(())).count()
 }
 
 /// Be a holding child.
@@ -59,11 +61,12 @@ pub(super) fn start(number: u32) -> Answer {
         }
     }
     // Started is what came to life, not what fork gave a number to.
-    let alive = children.iter_mut().filter_map(|child| holds(child).then_some(())).count();
-    release(children);
+    let started: Vec<Child> =
+        children.into_iter().filter_map(|mut child| holds(&mut child).then_some(child)).collect();
+    let started = release(started);
     match refused {
-        Some(error) if alive == 0 => Answer::Refused(Refused::from_error(&error)),
-        _ => Answer::Done(Seen::Count(alive as u64)),
+        Some(error) if started == 0 => Answer::Refused(Refused::from_error(&error)),
+        _ => Answer::Done(Seen::Count(started as u64)),
     }
 }
 
@@ -78,9 +81,10 @@ pub(super) fn touch(processes: u32, bytes: u64) -> Answer {
             }
         }
     }
-    let held = children.iter_mut().filter_map(|child| holds(child).then_some(())).count();
-    release(children);
-    if held == processes as usize {
+    // All of them touch at the same time; none is let go before the last one has.
+    let touched = children.iter_mut().filter_map(|child| holds(child).then_some(())).count();
+    let held = release(children);
+    if touched == held && held == processes as usize {
         Answer::Done(Seen::Count(u64::from(processes) * bytes))
     } else {
         Answer::Refused(Refused { kind: RefusalKind::Killed, code: None })

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use oz0_egress::Upstream;
 use oz0_sandbox::policy::Caller;
 
 /// Where the node keeps its identity, when `--data-dir` does not say.
@@ -26,6 +27,18 @@ pub fn data_directory(asked: Option<PathBuf>) -> PathBuf {
         .or_else(|| folder("XDG_DATA_HOME").map(|data| data.join("oz0-node")))
         .or_else(|| folder("HOME").map(|home| home.join(".local/share/oz0-node")))
         .unwrap_or_else(|| PathBuf::from("/var/lib/oz0-node"))
+}
+
+/// The proxy that this machine's own way out leads through, as `http://[user:password@]host:port`. A variable and
+/// not an option: a password has no place among arguments.
+pub const UPSTREAM_PROXY: &str = "OZ0_UPSTREAM_PROXY";
+
+/// The proxy through which the egress proxy reaches hosts, when one is set. The caller's own proxy variables say
+/// nothing to the node.
+pub fn upstream() -> Result<Option<Upstream>, String> {
+    let Some(url) = std::env::var_os(UPSTREAM_PROXY).filter(|url| !url.is_empty()) else { return Ok(None) };
+    let url = url.into_string().map_err(|_| format!("{UPSTREAM_PROXY}: not UTF-8"))?;
+    Upstream::parse(&url).map(Some).map_err(|error| format!("{UPSTREAM_PROXY}: {error}"))
 }
 
 /// The value of one variable, for `--env NAME`.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use oz0_egress::{Proxy, Settings, Token};
+use oz0_egress::{Proxy, Settings, Token, Upstream};
 
 use crate::backend::{Backend, Refusal, Running as _, find_outside};
 use crate::links::{self, Findings, Links};
@@ -22,6 +22,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Where each egress decision is written, a JSON object a line.
     pub records: Option<Box<dyn std::io::Write + Send>>,
+    /// The proxy that this machine's own way out leads through.
+    pub upstream: Option<Upstream>,
 }
 
 /// What has been worked out before anything is done.
@@ -94,6 +96,7 @@ pub fn run<B: Backend>(
         let mut settings = Settings::new(allow.clone(), token);
         settings.forward.clone_from(forward);
         settings.records = options.records;
+        settings.upstream = options.upstream;
         settings
     });
     let mut proxy: Option<std::io::Result<Proxy>> = None;

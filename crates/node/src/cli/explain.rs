@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use oz0_egress::Allowlist;
-use oz0_egress::host::Host;
+use oz0_egress::{Allowlist, Host, decide};
 use oz0_sandbox::backend::{
     self,
     linux::seccomp::{self, Treatment, Verdict},
@@ -95,19 +94,7 @@ fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
     };
     answer(&format!("writes       {}{}, a TEMP of its own", escape(&policy.work), more(", ", &policy.write)));
     answer(&format!("reads        the system{}; home: no", more(", ", &policy.read)));
-    match &policy.network {
-        Network::Proxy { allow, forward } => {
-            let rules: Vec<String> = allow.rules().iter().map(ToString::to_string).collect();
-            let hosts = if rules.is_empty() { "no host".to_owned() } else { rules.join(", ") };
-            let ports: Vec<String> = forward.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-            let ports =
-                if ports.is_empty() { String::new() } else { format!("; forwarded {}", ports.join(", ")) };
-            answer(&format!("reaches      {hosts}{ports}"));
-        }
-        Network::Host => {
-            answer("reaches      the node's own network (--share-net): not tier 1");
-        }
-    }
+    answer(&format!("reaches      {}", reaches(policy)));
     let limits = &policy.limits;
     let timeout = limits
         .timeout
@@ -125,6 +112,16 @@ fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
     ));
     explain_protected(&prepared.protected);
     ExitCode::SUCCESS
+}
+
+/// What of the network a run reaches, on one line.
+pub fn reaches(policy: &Policy) -> String {
+    let Network::Proxy { allow, forward } = &policy.network else {
+        return "the node's own network (--share-net): not tier 1".to_owned();
+    };
+    let mut named: Vec<String> = allow.rules().iter().map(ToString::to_string).collect();
+    named.extend(forward.iter().map(|port| format!("127.0.0.1:{port} (forwarded)")));
+    if named.is_empty() { "no host".to_owned() } else { named.join(", ") }
 }
 
 fn explain_protected(protected: &Protected) {
@@ -150,10 +147,7 @@ fn explain_host(policy: &Policy, host: &str, json: bool) -> ExitCode {
             return Status::Sandbox.into();
         }
     };
-    if name.is_own_loopback() && forward.contains(&port) {
-        return answer(&format!("{}: allowed by --forward {port}", name.with_port(port)));
-    }
-    let explanation = allow.explain(&name, port);
+    let explanation = decide::explain(allow, forward, &name, port);
     if json { answer_json(&explanation) } else { answer(&explanation.to_string()) }
 }
 

@@ -85,11 +85,14 @@ pub struct PolicyArguments {
     /// A host that it may reach: a name, `*.example.com`, an address; ports 80 and 443 unless said.
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Network")]
     allow: Vec<String>,
+    /// Every public host, on ports 80 and 443.
+    #[arg(long, help_heading = "Network")]
+    allow_any: bool,
     /// A loopback port of this machine that it may reach through the proxy.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Network")]
     forward: Vec<u16>,
     /// Use this machine's own network. Such a run is not tier 1.
-    #[arg(long, conflicts_with_all = ["allow", "forward"], help_heading = "Network")]
+    #[arg(long, conflicts_with_all = ["allow", "allow_any", "forward"], help_heading = "Network")]
     share_net: bool,
 
     /// What kind of job it is: sets the limits.
@@ -144,6 +147,7 @@ impl PolicyArguments {
             Network::Host
         } else {
             let allow = Allowlist::parse(&self.allow).map_err(|error| format!("--allow {error}"))?;
+            let allow = if self.allow_any { allow.with_any() } else { allow };
             Network::Proxy { allow, forward: self.forward }
         };
         Ok(Policy {
@@ -190,10 +194,12 @@ pub fn main(arguments: RunArguments) -> ExitCode {
         Err(refusal) => return refuse(&refusal, json),
     };
     if arguments.plan {
-        return match json {
-            true => answer_json(&prepared.plan),
-            false => answer(prepared.plan.to_string().trim_end()),
-        };
+        let reaches = super::explain::reaches(&policy);
+        if json {
+            return answer_json(&serde_json::json!({ "plan": prepared.plan, "reaches": reaches }));
+        }
+        answer(prepared.plan.to_string().trim_end());
+        return answer(&format!("reaches   {reaches}"));
     }
     let create = |option: &str, path: &PathBuf| {
         File::create(path).map_err(|error| format!("{option} {}: {error}", path.display()))
@@ -210,7 +216,15 @@ pub fn main(arguments: RunArguments) -> ExitCode {
             return Status::Sandbox.into();
         }
     };
-    let options = Options { records: log.map(|file| Box::new(file) as Box<dyn std::io::Write + Send>) };
+    let upstream = match env::upstream() {
+        Ok(upstream) => upstream,
+        Err(reason) => {
+            complain(&reason, None);
+            return Status::Sandbox.into();
+        }
+    };
+    let options =
+        Options { upstream, records: log.map(|file| Box::new(file) as Box<dyn std::io::Write + Send>) };
     let report = match run(&backend, &policy, &prepared, options) {
         Ok(report) => report,
         Err(refusal) => return refuse(&refusal, json),

@@ -94,7 +94,7 @@ fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
         if list.is_empty() { String::new() } else { format!("{word}{}", paths(list)) }
     };
     answer(&format!("writes       {}{}, a TEMP of its own", escape(&policy.work), more(", ", &policy.write)));
-    answer(&format!("reads        the system{}; home: no", more(", ", &policy.read)));
+    answer(&format!("reads        the system{}; home: {}", more(", ", &policy.read), home(policy)));
     match &policy.network {
         Network::Proxy { allow, forward } => {
             let rules: Vec<String> = allow.rules().iter().map(ToString::to_string).collect();
@@ -125,6 +125,19 @@ fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
     ));
     explain_protected(&prepared.protected);
     ExitCode::SUCCESS
+}
+
+/// How much of the caller's home folder a run sees.
+fn home(policy: &Policy) -> &'static str {
+    let Some(home) = &policy.caller.home else { return "no" };
+    let granted = || policy.grants().map(|(_, _, path)| path);
+    if granted().any(|path| home.starts_with(path)) {
+        "yes"
+    } else if granted().any(|path| path.starts_with(home)) {
+        "no, but for what is named here"
+    } else {
+        "no"
+    }
 }
 
 fn explain_protected(protected: &Protected) {

@@ -79,10 +79,14 @@ pub fn run<B: Backend>(
         }
         Network::Host => None,
     };
-    let environment = backend.environment(policy, &prepared.plan, |address| match &proxied {
+    let mut environment = backend.environment(policy, &prepared.plan, |address| match &proxied {
         Some((_, _, token)) => token.proxy_url(address).to_string(),
         None => String::new(),
     });
+    if prepared.protected.enclosing.as_ref().is_some_and(|enclosing| !enclosing.outside.is_empty()) {
+        // Inside, the repository above the working directory lies on another file system; git stops at that.
+        environment.set_default("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
+    }
     let (mut before, mut scan): (Option<Snapshot>, Option<LinkScan>) = (None, None);
     // The first process of the run is a fork of this one, so threads start after it.
     let mut running = backend.launch(&prepared.plan, &environment, || {

@@ -93,7 +93,7 @@ fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
         if list.is_empty() { String::new() } else { format!("{word}{}", paths(list)) }
     };
     answer(&format!("writes       {}{}, a TEMP of its own", escape(&policy.work), more(", ", &policy.write)));
-    answer(&format!("reads        the system{}; home: no", more(", ", &policy.read)));
+    answer(&format!("reads        the system{}; home: {}", more(", ", &policy.read), home(policy)));
     answer(&format!("reaches      {}", reaches(policy)));
     let limits = &policy.limits;
     let timeout = limits
@@ -122,6 +122,19 @@ pub fn reaches(policy: &Policy) -> String {
     let mut named: Vec<String> = allow.rules().iter().map(ToString::to_string).collect();
     named.extend(forward.iter().map(|port| format!("127.0.0.1:{port} (forwarded)")));
     if named.is_empty() { "no host".to_owned() } else { named.join(", ") }
+}
+
+/// How much of the caller's home folder a run sees.
+fn home(policy: &Policy) -> &'static str {
+    let Some(home) = &policy.caller.home else { return "no" };
+    let granted = || policy.grants().map(|(_, _, path)| path);
+    if granted().any(|path| home.starts_with(path)) {
+        "yes"
+    } else if granted().any(|path| path.starts_with(home)) {
+        "no, but for what is named here"
+    } else {
+        "no"
+    }
 }
 
 fn explain_protected(protected: &Protected) {

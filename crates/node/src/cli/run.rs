@@ -85,7 +85,7 @@ pub struct PolicyArguments {
     /// A host that it may reach: a name, `*.example.com`, an address; ports 80 and 443 unless said.
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Network")]
     allow: Vec<String>,
-    /// Every public host, on ports 80 and 443.
+    /// Let it reach every name and public address, on ports 80 and 443.
     #[arg(long, help_heading = "Network")]
     allow_any: bool,
     /// A loopback port of this machine that it may reach through the proxy.
@@ -146,7 +146,7 @@ impl PolicyArguments {
         let network = if self.share_net {
             Network::Host
         } else {
-            let allow = Allowlist::parse(&self.allow).map_err(|error| format!("--allow {error}"))?;
+            let allow = Allowlist::parse(&self.allow).map_err(|error| error.to_string())?;
             let allow = if self.allow_any { allow.with_any() } else { allow };
             Network::Proxy { allow, forward: self.forward }
         };
@@ -171,7 +171,7 @@ impl PolicyArguments {
                 LinksArgument::Off => Links::Off,
             },
             caller: env::caller(),
-            data_directory: env::data_directory(self.node.data_dir),
+            data_directory: absolute(&current, &env::data_directory(self.node.data_dir)),
             node_binary: std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?,
             command,
         })

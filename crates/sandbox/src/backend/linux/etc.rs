@@ -51,6 +51,10 @@ pub const ENTRIES: &[Entry] = &[
     bind("java-*-openjdk", "Debian keeps the JDK's own settings here; java does not start without"),
     bind("java", "Red Hat's place for the same"),
     bind("fonts", "browsers and PDF tools"),
+    bind(
+        "chromium.d",
+        "Debian's start script of Chromium reads every file in it, and ends where there is none",
+    ),
     copy("localtime", "local time"),
     copy("os-release", "which system this is"),
     copy("services", "names of ports"),

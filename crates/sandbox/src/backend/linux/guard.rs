@@ -17,7 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::plan::{Plan, Step};
-use crate::sys::linux::visit::protect_again;
+use crate::sys::linux::visit::{Door, protect_again};
 use crate::text;
 
 /// The watch over a run's protected paths.
@@ -25,6 +25,8 @@ pub struct Guard {
     inotify: OwnedFd,
     /// For each watch: the folder, and the protected names in it with whether each is a folder.
     watched: BTreeMap<i32, (PathBuf, Vec<(CString, bool)>)>,
+    /// The way into the container, once there is one.
+    door: Option<Door>,
 }
 
 /// A protected path could not be covered again: the run must end.
@@ -73,11 +75,18 @@ impl Guard {
             let watch = inotify::add_watch(&inotify, folder, flags)?;
             watched.insert(watch, (folder.to_path_buf(), names));
         }
-        Ok(Some(Guard { inotify, watched }))
+        Ok(Some(Guard { inotify, watched, door: None }))
+    }
+
+    /// Keep the way into the container of the process with this number, which must not have been made unreadable
+    /// yet.
+    pub fn enter(&mut self, process: i32) -> std::io::Result<()> {
+        self.door = Some(Door::of(&Path::new("/proc").join(process.to_string()))?);
+        Ok(())
     }
 
     /// Read what happened, and cover again what was replaced. Gives the paths.
-    pub fn act(&self, init: BorrowedFd<'_>, members: &[i32]) -> Result<Vec<PathBuf>, GuardError> {
+    pub fn act(&self, members: &[i32]) -> Result<Vec<PathBuf>, GuardError> {
         let mut replaced: Vec<(PathBuf, bool)> = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -97,7 +106,7 @@ impl Guard {
             }
         }
         for (path, folder) in &replaced {
-            cover(init, path, *folder, members)?;
+            cover(self.door.as_ref(), path, *folder, members)?;
         }
         Ok(replaced.into_iter().map(|(path, _)| path).collect())
     }
@@ -109,11 +118,12 @@ impl AsFd for Guard {
     }
 }
 
-fn cover(init: BorrowedFd<'_>, path: &Path, folder: bool, members: &[i32]) -> Result<(), GuardError> {
+fn cover(door: Option<&Door>, path: &Path, folder: bool, members: &[i32]) -> Result<(), GuardError> {
     let shown = || text::escape(path);
     let words = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| GuardError::Bind { path: shown(), errno: Errno::INVAL })?;
-    match protect_again(init, &words, folder) {
+    let door = door.ok_or_else(|| GuardError::Bind { path: shown(), errno: Errno::SRCH })?;
+    match protect_again(door, &words, folder) {
         Ok(()) => {}
         // Gone again already: whatever comes next is another event.
         Err(Errno::NOENT) => return Ok(()),

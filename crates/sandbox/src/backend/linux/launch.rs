@@ -171,6 +171,12 @@ pub fn launch(
             FromInit::Ready => {
                 let group = running.group.as_ref().map(|(_, group)| group.name());
                 running.mechanism = Some(verify(sender, &own_namespaces, plan, group)?);
+                if let Some(guard) = &mut running.guard {
+                    guard.enter(sender).map_err(|error| LaunchError::Node {
+                        what: "keeping a way to protect paths again",
+                        error,
+                    })?;
+                }
                 rustix::net::send(&running.control, &[GO], SendFlags::NOSIGNAL)
                     .map_err(node("letting the command start"))?;
                 return Ok(running);

@@ -139,7 +139,7 @@ impl Watch<'_> {
     fn keep_protected(&mut self) {
         let Some(guard) = &self.running.guard else { return };
         let members = self.running.group.as_ref().and_then(|(_, group)| group.members().ok());
-        if let Err(error) = guard.act(self.running.init.as_fd(), &members.unwrap_or_default()) {
+        if let Err(error) = guard.act(&members.unwrap_or_default()) {
             self.cause = Some(Cause::Unprotected(error.to_string()));
             self.end_hard();
         }

@@ -2,23 +2,42 @@
 //! needs a process with one thread, and the node has many by then.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use rustix::process::{Pid, WaitOptions};
-use rustix::thread::ThreadNameSpaceType;
+use rustix::thread::LinkNameSpaceType;
 
 use super::process;
 use super::tree::{MountAttributes, set_attributes};
 
-/// Lay a read-only copy of `path` over itself, in the mount namespace of the process behind `init`. The path
-/// holds no link; one that has come to stand there is an error.
-pub fn protect_again(init: BorrowedFd<'_>, path: &CStr, folder: bool) -> Result<(), Errno> {
+/// The way into a container. Taken while its first process can still be looked at: later that is unreadable, and
+/// an ordinary user's node would be refused by its pidfd.
+#[derive(Debug)]
+pub struct Door {
+    user: File,
+    mount: File,
+}
+
+impl Door {
+    /// The namespaces of a process, by its folder in /proc.
+    pub fn of(process: &Path) -> io::Result<Door> {
+        let open = |kind| File::open(process.join("ns").join(kind));
+        Ok(Door { user: open("user")?, mount: open("mnt")? })
+    }
+}
+
+/// Lay a read-only copy of `path` over itself, in the container behind `door`. The path holds no link; one that
+/// has come to stand there is an error.
+pub fn protect_again(door: &Door, path: &CStr, folder: bool) -> Result<(), Errno> {
     let mut outcome: Result<(), Errno> = Err(Errno::CANCELED);
     let mut body = || {
-        outcome = bind(init, path, folder);
+        outcome = bind(door, path, folder);
         0
     };
     // SAFETY: `bind` makes system calls on borrowed descriptors and a prepared path; it allocates nothing, takes
@@ -29,12 +48,10 @@ pub fn protect_again(init: BorrowedFd<'_>, path: &CStr, folder: bool) -> Result<
     outcome
 }
 
-fn bind(init: BorrowedFd<'_>, path: &CStr, folder: bool) -> Result<(), Errno> {
+fn bind(door: &Door, path: &CStr, folder: bool) -> Result<(), Errno> {
     // The node made the user namespace, so it has every capability in it.
-    rustix::thread::move_into_thread_name_spaces(
-        init,
-        ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT,
-    )?;
+    rustix::thread::move_into_link_name_space(door.user.as_fd(), Some(LinkNameSpaceType::User))?;
+    rustix::thread::move_into_link_name_space(door.mount.as_fd(), Some(LinkNameSpaceType::Mount))?;
     let opened = rustix::fs::openat2(
         CWD,
         path,

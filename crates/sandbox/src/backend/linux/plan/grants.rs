@@ -143,7 +143,22 @@ pub(super) fn granted(policy: &Policy, survey: &Survey) -> Result<(Vec<Grant>, V
 }
 
 /// Folders of the system: no grant opens them, or what contains them, for writing.
-const SYSTEM: [&str; 9] = ["/", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/boot", "/var"];
+/// `/bin` and its kind are links into `/usr` on most systems, so both names are here.
+const SYSTEM: [&str; 13] = [
+    "/",
+    "/usr",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib64",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/etc",
+    "/boot",
+    "/var",
+];
 
 /// Trees that the sandbox makes itself: nothing of the host's is granted there.
 const OWN: [&str; 3] = ["/proc", "/sys", "/dev"];

@@ -1,8 +1,10 @@
 //! The command line: what was typed, verb by verb.
 
 mod check;
+mod completions;
 mod delegate;
 mod explain;
+mod man;
 mod node_run;
 mod run;
 
@@ -32,6 +34,10 @@ enum Verb {
     /// The node itself.
     #[command(subcommand)]
     Node(NodeVerb),
+    /// Print what a shell completes.
+    Completions(completions::CompletionsArguments),
+    /// Write a manual page for each verb.
+    Man(man::ManArguments),
     /// Steps that the node starts itself.
     #[command(hide = true, subcommand)]
     Stage(crate::stage::Stage),
@@ -80,6 +86,8 @@ pub fn main() -> ExitCode {
         Verb::Sandbox(Sandbox::Explain(arguments)) => explain::main(*arguments),
         Verb::Sandbox(Sandbox::Delegate(arguments)) => delegate::main(&arguments),
         Verb::Run(arguments) | Verb::Node(NodeVerb::Run(arguments)) => node_run::main(arguments),
+        Verb::Completions(arguments) => completions::main(&arguments),
+        Verb::Man(arguments) => man::main(&arguments),
         Verb::Stage(stage) => crate::stage::main(stage),
     }
 }

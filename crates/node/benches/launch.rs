@@ -100,7 +100,7 @@ fn bubblewrap(top: &Path, work: &Path, program: &Path) -> Result<Subject, String
         .split_whitespace()
         .map(str::to_owned)
         .collect();
-    for step in plan["tree"].as_array().unwrap() {
+    for step in plan["plan"]["tree"].as_array().unwrap() {
         let path = |step: &serde_json::Value, name: &str| step[name].as_str().unwrap().to_owned();
         if let Some(bind) = step.get("bind").filter(|bind| bind["devices"] == false) {
             let option = if bind["access"] == "write" { "--bind" } else { "--ro-bind" };

@@ -5,7 +5,7 @@
 mod nobody;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -150,4 +150,28 @@ fn a_folder_left_by_a_killed_self_test_is_removed() {
     let output = node(&["sandbox", "check", "--only", "launch"], folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(labs(), 0);
+}
+
+/// The launching process takes its job from standard input alone, and an act that it does not know is not tried.
+#[test]
+fn what_is_no_job_and_no_act_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for input in ["", "{}", "null", r#"{"policy":1,"plan":2,"report":"/x"}"#] {
+        let mut launching = node(&["stage", "run"], folder.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        launching.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = launching.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{input}");
+        assert!(text(&output.stderr).starts_with("oz0-node: standard input holds no job"), "{input}");
+        assert!(output.stdout.is_empty());
+    }
+    let subject =
+        node(&["stage", "subject", r#"{"erase":"/"}"#, "\"find_proxy\""], folder.path()).output().unwrap();
+    let answers = text(&subject.stdout);
+    assert_eq!(answers.lines().count(), 2);
+    assert!(answers.lines().all(|line| line.starts_with(r#"{"untried":"#)), "{answers}");
 }

@@ -181,7 +181,7 @@ impl Hosts {
 }
 
 /// The proxy's port leads to the proxy alone: a server on the same port of another loopback address is not
-/// reached, nor by its mapped address, nor one on IPv6's. Gives the port.
+/// reached, nor by its mapped address, nor one on IPv6's (C085). Gives the port.
 fn proxy_port_of_another_host(lab: &Lab<'_>, policy: &Policy, proxy: SocketAddr) -> Result<u16, Fault> {
     // An address of this lab's own, so that two self-tests at a time do not meet. On IPv6 there is one address;
     // who listens there does not matter.

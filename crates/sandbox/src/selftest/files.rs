@@ -52,6 +52,7 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
 
     let mut asked = vec![
         (Act::Write(ground.outside.join("kept")), Right::OutOfSight),
+        // A canary outside every granted path (C143).
         (Act::Read(ground.outside.join("kept")), Right::OutOfSight),
         (Act::Write(ground.readable.join("kept")), Right::Forbidden),
         (Act::Read(ground.data.join(KEY)), Right::OutOfSight),

@@ -2,8 +2,8 @@
 //!
 //! Git on the host writes `.git/config` by renaming a new file over it; the kernel then drops the read-only
 //! mount that lay on the old one. The folders of protected paths are watched, and whatever comes to stand in a
-//! protected place is covered again. A process of the run that opened the new file for writing in between keeps
-//! it open: that is looked for, and ends the run.
+//! protected place is covered again. What a process of the run wrote in between, or could still write to a file
+//! that it opened in between, is looked for and ends the run.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
@@ -48,6 +48,12 @@ pub enum GuardError {
         /// The process.
         pid: i32,
     },
+    /// Somebody wrote to it while it was open to the run.
+    #[error("{path} was replaced outside and written to before it could be protected again")]
+    Written {
+        /// The path, escaped.
+        path: String,
+    },
     /// More happened than the kernel kept.
     #[error("changes to protected paths came faster than they could be read")]
     Lost,
@@ -70,7 +76,11 @@ impl Guard {
         }
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let mut watched = BTreeMap::new();
-        let flags = WatchFlags::MOVED_TO | WatchFlags::CREATE | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        let flags = WatchFlags::MOVED_TO
+            | WatchFlags::CREATE
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW;
         for (folder, names) in folders {
             let watch = inotify::add_watch(&inotify, folder, flags)?;
             watched.insert(watch, (folder.to_path_buf(), names));
@@ -85,9 +95,40 @@ impl Guard {
         Ok(())
     }
 
-    /// Read what happened, and cover again what was replaced. Gives the paths.
-    pub fn act(&self, members: &[i32]) -> Result<Vec<PathBuf>, GuardError> {
-        let mut replaced: Vec<(PathBuf, bool)> = Vec::new();
+    /// Read what happened, and cover again what was replaced.
+    ///
+    /// What comes to stand there is open to the run until it is covered. The kernel keeps the order: a write to it
+    /// that was finished by then is a word after the one of the replacement, and one that was not finished is
+    /// found by its open descriptor. Git itself writes another name and renames that.
+    pub fn act(&self, members: &[i32]) -> Result<(), GuardError> {
+        let mut open: Vec<(PathBuf, bool)> = Vec::new();
+        let mut written = None;
+        loop {
+            let mut replaced: Vec<(PathBuf, bool)> = Vec::new();
+            self.read(|path, is_folder, happened| {
+                let known = open.iter().chain(&replaced).any(|(other, _)| *other == path);
+                if !happened.contains(ReadFlags::CLOSE_WRITE) {
+                    replaced.push((path, is_folder));
+                } else if known {
+                    written.get_or_insert(path);
+                }
+            })?;
+            if replaced.is_empty() {
+                break;
+            }
+            for (path, folder) in &replaced {
+                cover(self.door.as_ref(), path, *folder, members)?;
+            }
+            open.append(&mut replaced);
+        }
+        match written {
+            Some(path) => Err(GuardError::Written { path: text::escape(&path) }),
+            None => Ok(()),
+        }
+    }
+
+    /// All that happened to protected names since the last time.
+    fn read(&self, mut each: impl FnMut(PathBuf, bool, ReadFlags)) -> Result<(), GuardError> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
         while let Ok(event) = reader.next() {
@@ -95,20 +136,12 @@ impl Guard {
                 return Err(GuardError::Lost);
             }
             let Some((folder, names)) = self.watched.get(&event.wd()) else { continue };
-            let Some((name, is_folder)) =
-                names.iter().find(|(name, _)| Some(name.as_c_str()) == event.file_name())
-            else {
-                continue;
-            };
-            let path = folder.join(OsStr::from_bytes(name.as_bytes()));
-            if !replaced.iter().any(|(other, _)| *other == path) {
-                replaced.push((path, *is_folder));
+            let name = names.iter().find(|(name, _)| Some(name.as_c_str()) == event.file_name());
+            if let Some((name, is_folder)) = name {
+                each(folder.join(OsStr::from_bytes(name.as_bytes())), *is_folder, event.events());
             }
         }
-        for (path, folder) in &replaced {
-            cover(self.door.as_ref(), path, *folder, members)?;
-        }
-        Ok(replaced.into_iter().map(|(path, _)| path).collect())
+        Ok(())
     }
 }
 

@@ -22,7 +22,9 @@ pub fn caller() -> Caller {
 
 /// The node's data directory: `--data-dir`, OZ0_DATA_DIR, or the user's own place for such data.
 pub fn data_directory(asked: Option<PathBuf>) -> PathBuf {
+    // A relative one is meant from where the caller stands; a plan looks for paths from the root.
     asked
+        .map(|asked| std::path::absolute(&asked).unwrap_or(asked))
         .or_else(|| folder(DATA_DIR))
         .or_else(|| folder("XDG_DATA_HOME").map(|data| data.join("oz0-node")))
         .or_else(|| folder("HOME").map(|home| home.join(".local/share/oz0-node")))

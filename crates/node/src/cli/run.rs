@@ -171,7 +171,7 @@ impl PolicyArguments {
                 LinksArgument::Off => Links::Off,
             },
             caller: env::caller(),
-            data_directory: absolute(&current, &env::data_directory(self.node.data_dir)),
+            data_directory: env::data_directory(self.node.data_dir),
             node_binary: std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?,
             command,
         })

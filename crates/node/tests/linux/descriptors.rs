@@ -69,7 +69,7 @@ fn a_closed_standard_descriptor_becomes_dev_null(place: &Place) {
     for redirect in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
         let mut run = place.command("sh");
         let script = format!(
-            "\"$0\" sandbox run --work \"$1\" --report ../report -- sh -c 'cat; readlink /proc/self/fd/* >links' {redirect}"
+            "\"$0\" sandbox run --work \"$1\" --report ../report -- sh -c 'cat; readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 >links' {redirect}"
         );
         run.args(["-c", &script]).arg(session::binary()).arg(&place.work).current_dir(&place.work);
         finish(&mut run).ok();

@@ -112,7 +112,9 @@ fn temp_entries() -> BTreeSet<String> {
     let entries = fs::read_dir("/tmp").unwrap();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     // Folders of other tests come and go.
-    names.filter(|name| !name.starts_with("oz0-suite-") && !name.starts_with(".tmp")).collect()
+    names
+        .filter(|name| !["oz0-suite-", "oz0-self-test-", ".tmp"].iter().any(|other| name.starts_with(other)))
+        .collect()
 }
 
 fn c079_nothing_is_left_after_an_interrupt(place: &Place) {
@@ -133,7 +135,7 @@ fn c079_nothing_is_left_after_an_interrupt(place: &Place) {
     child.wait().unwrap();
     wait_for("its end", Duration::from_secs(2), || processes_with(&mark).is_empty().then_some(()));
     let ours = || groups(place).into_iter().filter(|path| path.ends_with(&name)).count();
-    assert!(ours() >= 1);
+    // Any start sweeps it, also one of another test's.
     for _ in 0..20 {
         place.sh("sleep 0.05").ok();
         if ours() == 0 {

@@ -224,7 +224,7 @@ fn a_killed_node_leaves_the_outer_shell_usable(place: &Place) {
     shell.send("\r");
     shell.send("echo usable $((40+2))\r");
     shell.expect("usable 42");
-    assert!(processes_with(&mark).is_empty(), "processes of the run are left");
+    wait_for("its end", std::time::Duration::from_secs(1), || processes_with(&mark).is_empty().then_some(()));
     shell.send("exit\r");
     shell.end();
 }

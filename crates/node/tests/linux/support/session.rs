@@ -24,9 +24,10 @@ struct Session {
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 
-/// Says that the suite made the delegation, so that its last process takes it back.
-fn marker() -> PathBuf {
-    std::env::temp_dir().join("oz0-suite-delegated")
+/// What was set up, for the processes that come later: the binary, whether the suite itself made the delegation
+/// (so that its last process takes it back), the way into it, and its folders.
+fn state() -> PathBuf {
+    std::env::temp_dir().join("oz0-suite-state")
 }
 
 fn copies() -> PathBuf {
@@ -43,17 +44,30 @@ pub fn begin(user: User) {
         let path = std::env::temp_dir().join("oz0-delegated-to-nobody.lock");
         let lock = File::options().create(true).truncate(false).write(true).open(path).unwrap();
         loop {
-            lock.lock().unwrap();
-            let binary = for_everyone();
-            let (folders, entry) = delegate(&binary);
-            lock.unlock().unwrap();
+            // Shared when all is there already, so that tests go on side by side.
             lock.lock_shared().unwrap();
-            // Between the two locks another process may have been the last one and have cleared away.
-            if binary.exists() && folders.iter().all(|folder| folder.exists()) {
+            if let Some((binary, entry)) = ready() {
                 return Session { lock, binary, entry };
             }
+            lock.unlock().unwrap();
+            lock.lock().unwrap();
+            if ready().is_none() {
+                set_up();
+            }
+            // Between the two locks another process may be the last one and clear away: look again.
+            lock.unlock().unwrap();
         }
     });
+}
+
+/// The binary and the way in, when everything that was set up is still there.
+fn ready() -> Option<(PathBuf, Option<PathBuf>)> {
+    let state: serde_json::Value = serde_json::from_slice(&fs::read(state()).ok()?).ok()?;
+    let path = |value: &serde_json::Value| value.as_str().map(PathBuf::from);
+    let folders = state["folders"].as_array()?;
+    let whole = folders.iter().all(|folder| path(folder).is_some_and(|folder| folder.exists()));
+    let binary = path(&state["binary"]).filter(|binary| whole && *binary == for_everyone(false))?;
+    binary.exists().then(|| (binary, path(&state["entry"])))
 }
 
 /// After all tests of this process.
@@ -65,14 +79,16 @@ pub fn end() {
         Err(TryLockError::WouldBlock) => return,
         Err(TryLockError::Error(error)) => panic!("the suite's lock: {error}"),
     }
-    if marker().exists() {
+    let made =
+        fs::read(state()).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    if made.is_some_and(|state| state["made"] == true) {
         let done = Command::new(&session.binary)
             .args(["sandbox", "delegate", "--user", "nobody", "--undo"])
             .output()
             .unwrap();
         assert!(done.status.success(), "{done:?}");
-        fs::remove_file(marker()).unwrap();
     }
+    let _ = fs::remove_file(state());
     let _ = fs::remove_dir_all(copies());
     session.lock.unlock().unwrap();
 }
@@ -86,7 +102,7 @@ pub fn entry() -> Option<&'static Path> {
 }
 
 /// The binary, or a copy of it where its folder is closed to others (root's home for one).
-fn for_everyone() -> PathBuf {
+fn for_everyone(make: bool) -> PathBuf {
     let built = Path::new(BUILT);
     let open = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o001 != 0;
     if built.ancestors().skip(1).all(open) {
@@ -95,7 +111,7 @@ fn for_everyone() -> PathBuf {
     let metadata = fs::metadata(built).unwrap();
     let folder = copies().join(format!("{}-{}", metadata.ino(), metadata.mtime()));
     let copy = folder.join("oz0-node");
-    if !copy.exists() {
+    if make && !copy.exists() {
         let _ = fs::remove_dir_all(copies());
         fs::create_dir_all(&folder).unwrap();
         let unfinished = folder.join("unfinished");
@@ -108,19 +124,23 @@ fn for_everyone() -> PathBuf {
     copy
 }
 
-/// A cgroup for `nobody`; gives the folders, and on version 2 the way in.
-fn delegate(binary: &Path) -> (Vec<PathBuf>, Option<PathBuf>) {
+/// The binary for everyone, and a cgroup for `nobody`.
+fn set_up() {
+    let binary = for_everyone(true);
     let done =
-        Command::new(binary).args(["sandbox", "delegate", "--user", "nobody", "--json"]).output().unwrap();
+        Command::new(&binary).args(["sandbox", "delegate", "--user", "nobody", "--json"]).output().unwrap();
     assert!(done.status.success(), "no cgroup for nobody: {done:?}");
     let done: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    let paths = |name: &str| -> Vec<PathBuf> {
-        done[name].as_array().unwrap().iter().map(|path| path.as_str().unwrap().into()).collect()
-    };
-    if !paths("made").is_empty() {
-        fs::write(marker(), "").unwrap();
-    }
-    let folders = paths("folders");
-    let entry = done["enter"].is_string().then(|| folders[0].join("oz0-node/cgroup.procs"));
-    (folders, entry)
+    let first = done["folders"][0].as_str().unwrap();
+    let before =
+        fs::read(state()).ok().and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let made = done["made"].as_array().is_some_and(|made| !made.is_empty());
+    let state_now = serde_json::json!({
+        "binary": binary,
+        "folders": done["folders"],
+        // Made by an earlier process that was killed is made by the suite as well.
+        "made": made || before.is_some_and(|before| before["made"] == true),
+        "entry": done["enter"].is_string().then(|| Path::new(first).join("oz0-node/cgroup.procs")),
+    });
+    fs::write(state(), state_now.to_string()).unwrap();
 }

@@ -266,7 +266,9 @@ impl Running {
         let received = loop {
             let buffer = &mut [std::io::IoSliceMut::new(&mut bytes)];
             match rustix::net::recvmsg(&self.control, buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-                Err(Errno::INTR) => continue,
+                // A reset is told once, before what the init wrote ahead of its end: it had not read all that was
+                // written to it.
+                Err(Errno::INTR | Errno::CONNRESET) => continue,
                 other => break other,
             }
         };

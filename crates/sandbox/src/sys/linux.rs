@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod filter;
 #[cfg(test)]
 pub mod forked;
+pub mod lease;
 pub mod network;
 pub mod process;
 pub mod second;

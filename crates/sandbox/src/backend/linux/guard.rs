@@ -17,6 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::plan::{Plan, Step};
+use crate::sys::linux::lease::has_writer;
 use crate::sys::linux::visit::{Door, protect_again};
 use crate::text;
 
@@ -47,6 +48,14 @@ pub enum GuardError {
         path: String,
         /// The process.
         pid: i32,
+    },
+    /// Somebody goes on having it open.
+    #[error(
+        "{path} was replaced outside and somebody had opened it for writing before it could be protected again"
+    )]
+    Held {
+        /// The path, escaped.
+        path: String,
     },
     /// Somebody wrote to it while it was open to the run.
     #[error("{path} was replaced outside and written to before it could be protected again")]
@@ -164,10 +173,28 @@ fn cover(door: Option<&Door>, path: &Path, folder: bool, members: &[i32]) -> Res
     }
     // After the cover nothing more can be opened for writing; what was opened before is found here.
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    match writer_of((metadata.dev(), metadata.ino()), members) {
-        Some(pid) => Err(GuardError::Open { path: shown(), pid }),
-        None => Ok(()),
+    if let Some(pid) = writer_of((metadata.dev(), metadata.ino()), members) {
+        return Err(GuardError::Open { path: shown(), pid });
     }
+    if !folder && is_held(path) {
+        return Err(GuardError::Held { path: shown() });
+    }
+    Ok(())
+}
+
+/// Does anybody go on having the file open for writing, a closed descriptor's mapping included? Whoever wrote it
+/// outside is given a moment. Where the kernel does not say, the open descriptors were all there is to look at.
+fn is_held(path: &Path) -> bool {
+    const MOMENTS: u32 = 10;
+    for moment in 0..MOMENTS {
+        if !has_writer(path).unwrap_or(false) {
+            return false;
+        }
+        if moment + 1 < MOMENTS {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    true
 }
 
 /// A process that holds a file open for writing.

@@ -100,11 +100,12 @@ print(t.user + t.system + t.children_user + t.children_system)
 raise SystemExit(1)";
     let run = place.run(&["--cpu=0.2"], &["/usr/bin/python3", "-c", script]);
     let used: f64 = run.exits(1).parse().unwrap();
-    assert!(used < 0.8, "{used} s of CPU time in about 2 s");
+    assert!(used < 0.7, "{used} s of CPU time in about 2 s");
     run.says("limit: cpu 0.2").says("--cpu raises it");
-    let free = place.run(&["--cpu=2"], &["/usr/bin/python3", "-c", script]);
-    let used: f64 = free.exits(1).parse().unwrap();
-    assert!(used > 0.8, "the control used {used} s");
+    // The control, on a machine that may be busy with other tests.
+    let free = (0..5).map(|_| place.run(&["--cpu=2"], &["/usr/bin/python3", "-c", script]));
+    let most = free.map(|run| run.says_not("limit: cpu").exits(1).parse::<f64>().unwrap());
+    assert!(most.into_iter().any(|free| free > used + 0.3), "the cap made no difference to {used} s");
 }
 
 fn a_run_reads_its_own_limits(place: &Place) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Place, mark, processes_with, tests, wait_for};
+use crate::support::{Place, Started, mark, processes_with, tests, wait_for};
 
 tests![
     c058_an_interrupt_ends_every_process,
@@ -58,13 +58,13 @@ fn gone_within(mark: &str, limit: Duration) {
     wait_for("processes of the run to end", limit, || processes_with(mark).is_empty().then_some(()));
 }
 
-fn started(place: &Place, options: &[&str], script: &str) -> Child {
+fn started(place: &Place, options: &[&str], script: &str) -> Started {
     let mut child = place.start(&mut place.sandbox(options, &["sh", "-c", script]));
     wait_ready(&mut child);
     child
 }
 
-fn end(mut child: Child) -> (Option<i32>, String) {
+fn end(mut child: Started) -> (Option<i32>, String) {
     let status = child.wait().unwrap();
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

@@ -172,10 +172,10 @@ fn the_token_is_in_no_argument_list_and_no_report(place: &Place) {
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
     child.wait().unwrap();
-    let said = child.wait_with_output().unwrap();
+    let said = child.wait_with_output();
     let texts = [
-        String::from_utf8_lossy(&said.stderr).into_owned(),
-        String::from_utf8_lossy(&said.stdout).into_owned(),
+        said.text(),
+        said.stderr,
         std::fs::read_to_string(report).unwrap(),
         std::fs::read_to_string(log).unwrap(),
     ];

@@ -118,8 +118,8 @@ impl Place {
     }
 
     /// Start, with pipes for the output.
-    pub fn start(&self, command: &mut Command) -> Child {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    pub fn start(&self, command: &mut Command) -> Started {
+        Started(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
     /// A git repository in the working folder, with one commit.
@@ -127,6 +127,39 @@ impl Place {
         let script = "git init -q -b main . && git config user.email a@example.com && git config user.name A \
                       && echo one > one && git add one && git commit -q -m one";
         self.outside(script).ok();
+    }
+}
+
+/// A program that a test has started; ended with the test, also when that fails.
+pub struct Started(Option<Child>);
+
+impl Started {
+    /// Its output and status, when it has ended.
+    pub fn wait_with_output(mut self) -> Outcome {
+        self.0.take().unwrap().wait_with_output().unwrap().into()
+    }
+}
+
+impl std::ops::Deref for Started {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl std::ops::DerefMut for Started {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Protected paths: what other programs execute later, so a run may read it and never write it.
 //!
-//! Three steps. [`find`] says before a launch what is to be mounted read-only, what must not be moved, and what
+//! Three steps. [`find()`] says before a launch what is to be mounted read-only, what must not be moved, and what
 //! is absent. [`before`] notes the state of what a mount cannot hold, and [`after`] tells what the run left that
 //! another program may execute. The list itself is data: [`rules::RULES`].
 //!

@@ -3,7 +3,7 @@
 //! The pure half decides from texts of `/proc` where runs' cgroups go (`layout`), which files hold the limits
 //! (`settings`) and what the counters say (`counters`). The acting half finds the folder this caller may use
 //! (`base`, [`Place`]), makes one cgroup a run in it ([`Group`]) and lets root hand such a folder to an
-//! ordinary user ([`delegate`]). It does not know what a run is: it is given a name and limits.
+//! ordinary user ([`delegate()`]). It does not know what a run is: it is given a name and limits.
 //!
 //! A run's folder is locked (flock) by the process that made it for as long as that lives, so that a leftover
 //! of a dead run is told from a live run's by the kernel, without a guess about pids.

@@ -1,5 +1,5 @@
 //! The system-call filter: a table of data with a reason a line ([`rules`]), the kernel's numbers
-//! ([`numbers`]), and the program that the compiler makes from both ([`program`]), so that a launch loads
+//! ([`numbers`]), and the program that the compiler makes from both ([`mod@program`]), so that a launch loads
 //! a finished array. Knows no system: it compiles everywhere, and `sys` loads what it gives.
 //!
 //! Every call that Linux has is named once and judged. A number that is not named gets ENOSYS, a denied

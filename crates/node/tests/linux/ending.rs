@@ -20,6 +20,7 @@ tests![
     a_timeout_ends_it_and_says_so,
     an_interrupt_that_the_command_handles_is_its_own_affair,
     other_signals_reach_the_command,
+    what_the_caller_ignores_does_not_end_it,
 ];
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -207,4 +208,18 @@ fn other_signals_reach_the_command(place: &Place) {
     wait_for("the node to stop with the command", SECOND * 5, || (state(child.id()) == 'T').then_some(()));
     kill_process(pid(&child), Signal::CONT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+/// `nohup oz0-node sandbox run …` goes on when the terminal hangs up, as the command alone would.
+fn what_the_caller_ignores_does_not_end_it(place: &Place) {
+    for (before, status) in [("trap '' HUP", Some(0)), ("true", Some(128 + 1))] {
+        let mut run = place.command("sh");
+        run.args(["-c", &format!("{before}; exec \"$@\""), "sh"]).arg(crate::support::session::binary());
+        run.args(["sandbox", "run", "--work"]).arg(&place.work);
+        run.args(["--", "sh", "-c", "echo ready; sleep 0.5; exec true"]);
+        let mut child = place.start(&mut run);
+        wait_ready(&mut child);
+        kill_process(pid(&child), Signal::HUP).unwrap();
+        assert_eq!(child.wait().unwrap().code(), status, "{before}");
+    }
 }

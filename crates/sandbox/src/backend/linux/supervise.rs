@@ -14,11 +14,20 @@ use super::launch::Running;
 use super::wire::{FromInit, Start};
 use crate::backend::{Ended, OnNetwork};
 use crate::report::{Cause, Ending, NotStarted};
-use crate::sys::linux::signals::{SignalDescriptor, Signals};
+use crate::sys::linux::signals::{SignalDescriptor, Signals, is_ignored};
 
 /// Signals that are the command's to answer.
-const PASSED_ON: [i32; 7] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
+const PASSED_ON: [i32; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
 
 /// Time to end after a first word, before every process is ended at once.
 const GRACE: Duration = Duration::from_secs(5);
@@ -47,7 +56,9 @@ pub fn supervise(
     }
     let network = running.listener.take().map(|listener| (listener, running.resolver.take()));
     let running = &*running;
-    let signals = Signals::of(&[&PASSED_ON[..], &[libc::SIGTSTP, libc::SIGCONT]].concat()).descriptor()?;
+    // What the caller ignores (nohup does so with SIGHUP) neither ends the run nor reaches it.
+    let heeded: Vec<i32> = PASSED_ON.into_iter().filter(|number| !is_ignored(*number)).collect();
+    let signals = Signals::of(&heeded).descriptor()?;
     let terminal = running.terminal().map(TerminalRelay::start).transpose()?;
     if terminal.is_none() {
         release_descriptors();

@@ -167,7 +167,7 @@ impl Second<'_> {
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
                 .map_err(at(SecondStep::Unreadable))?;
         }
-        signals::default_actions();
+        signals::default_pipe_action();
         Signals::of(&[]).block_only();
         Ok(())
     }

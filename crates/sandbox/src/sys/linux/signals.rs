@@ -78,14 +78,18 @@ impl std::os::fd::AsFd for SignalDescriptor {
     }
 }
 
-/// Give every signal its default action again: handlers and ignored signals (Rust ignores SIGPIPE, a caller may
-/// ignore SIGINT) do not reach a command. Async-signal-safe.
-pub fn default_actions() {
-    for number in 1..=64 {
-        if number == libc::SIGKILL || number == libc::SIGSTOP {
-            continue;
-        }
-        // SAFETY: SIG_DFL is a valid action for every signal; numbers glibc keeps for itself just fail.
-        unsafe { libc::signal(number, libc::SIG_DFL) };
-    }
+/// Give SIGPIPE its default action again, which Rust's start-up took away. Handlers go with exec, and what the caller
+/// ignores (SIGHUP under nohup, SIGINT in a script's background) the command ignores too. Async-signal-safe.
+pub fn default_pipe_action() {
+    // SAFETY: SIG_DFL is a valid action for every signal.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Is this signal one that the caller of this program ignores?
+pub fn is_ignored(number: i32) -> bool {
+    // SAFETY: all-zero is a valid sigaction: it holds numbers and null pointers.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: no new action is given; the old one is written to a whole structure that lives across the call.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }

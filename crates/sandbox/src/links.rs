@@ -140,6 +140,8 @@ impl Findings {
 /// Longest scan beside a command, and before a launch that waits for it.
 const REPORT: Duration = Duration::from_secs(10);
 const REFUSE: Duration = Duration::from_secs(60);
+/// Longest scan on the node's way to the start, while the container is being made on another processor.
+const AT_ONCE: Duration = Duration::from_micros(300);
 /// As many as one list names.
 const LISTED: usize = 100;
 
@@ -151,6 +153,13 @@ pub fn scan(roots: &[PathBuf], mode: Links, cancel: &AtomicBool) -> Findings {
         Links::Refuse => REFUSE,
     };
     take(roots, Look { hard_links: true, since: None, limit, listed: LISTED }, cancel)
+}
+
+/// The same for a workspace so small that a thread for it would take longer; none when this one is not.
+pub fn scan_at_once(roots: &[PathBuf]) -> Option<Findings> {
+    let look = Look { hard_links: true, since: None, limit: AT_ONCE, listed: LISTED };
+    let findings = take(roots, look, &AtomicBool::new(false));
+    findings.cut.is_none().then_some(findings)
 }
 
 /// The symlinks leading out that the run left: made or moved since `since`, or not among those that the scan

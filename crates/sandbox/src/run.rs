@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use oz0_egress::{Proxy, Settings, Token, Upstream};
 
 use crate::backend::{Backend, Refusal, Running as _, find_outside};
-use crate::links::{self, Findings, Links};
+use crate::links::{self, Cut, Findings, Links};
 use crate::policy::{Network, Policy};
 use crate::protected::{self, Bounds, Protected, Request, Snapshot};
 use crate::report::{Ending, LinksFound, NotStarted, Report};
@@ -159,7 +159,12 @@ fn refuse_links(roots: &[PathBuf]) -> Result<(), Refusal> {
 struct LinkScan {
     cancel: Arc<AtomicBool>,
     since: SystemTime,
-    thread: JoinHandle<Findings>,
+    scan: Scan,
+}
+
+enum Scan {
+    Done(Findings),
+    Going(JoinHandle<Findings>),
 }
 
 impl LinkScan {
@@ -169,19 +174,30 @@ impl LinkScan {
         }
         let since = SystemTime::now();
         let cancel = Arc::new(AtomicBool::new(false));
-        let (roots, stop) = (roots.to_vec(), Arc::clone(&cancel));
-        let thread = std::thread::Builder::new()
-            .stack_size(256 * 1024)
-            .spawn(move || links::scan(&roots, Links::Report, &stop))
-            .ok()?;
-        Some(LinkScan { cancel, since, thread })
+        let scan = match links::scan_at_once(roots) {
+            Some(findings) => Scan::Done(findings),
+            None => {
+                let (roots, stop) = (roots.to_vec(), Arc::clone(&cancel));
+                let thread = std::thread::Builder::new()
+                    .stack_size(256 * 1024)
+                    .spawn(move || links::scan(&roots, Links::Report, &stop));
+                match thread {
+                    Ok(thread) => Scan::Going(thread),
+                    Err(_) => Scan::Done(Findings { cut: Some(Cut::Cancelled), ..Findings::default() }),
+                }
+            }
+        };
+        Some(LinkScan { cancel, since, scan })
     }
 
     /// The look after the run takes time in proportion to the run, so that a short command in a large workspace
     /// stays short.
     fn stop(self, roots: &[PathBuf], elapsed: Duration) -> LinksFound {
         self.cancel.store(true, Ordering::Relaxed);
-        let before = self.thread.join().unwrap_or_default();
+        let before = match self.scan {
+            Scan::Done(findings) => findings,
+            Scan::Going(thread) => thread.join().unwrap_or_default(),
+        };
         let limit = (elapsed / 20).clamp(Duration::from_millis(5), Duration::from_millis(250));
         let left = links::left(roots, &before, self.since, limit);
         LinksFound { before, left }

@@ -37,6 +37,7 @@ fn run(place: &Place, command: &[&str]) -> Terminal {
 /// A shell at a terminal, outside.
 fn shell(place: &Place) -> Terminal {
     let mut shell = Terminal::start(place, &["bash", "--norc", "--noprofile", "-i"].map(OsStr::new));
+    shell.expect("$ ");
     shell.send("PS1='out> '\r");
     shell.expect("out> ");
     shell.send(&format!("run='{} sandbox run'\r", session::binary().display()));
@@ -46,6 +47,8 @@ fn shell(place: &Place) -> Terminal {
 
 fn inner_bash(place: &Place) -> Terminal {
     let mut terminal = run(place, &["bash", "--norc", "--noprofile", "-i"]);
+    // What is typed before its first prompt a shell may take for anything.
+    terminal.expect("$ ");
     terminal.send("PS1='in> '\r");
     terminal.expect("\nin> ");
     terminal

@@ -245,6 +245,12 @@ pub struct Protected {
 }
 
 impl Protected {
+    /// A hooks folder that is read-only in this run and would not be with `--git-hooks`.
+    pub fn closed_hooks(&self) -> Option<&Path> {
+        let lifted = |entry: &&Entry| rules::by_id(entry.rule).is_some_and(|rule| rule.hooks);
+        self.read_only.iter().find(lifted).map(|entry| entry.path.as_path())
+    }
+
     /// The read-only entry that a refused write to the real path `path` met, with its rule, so that a report can
     /// name it and the switch that would allow it.
     pub fn over(&self, path: &Path) -> Option<(&Entry, &'static rules::Rule)> {

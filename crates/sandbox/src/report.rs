@@ -101,6 +101,9 @@ fn more(all: u64, named: usize, what: &str, lines: &mut Vec<String>) {
     }
 }
 
+/// Programs whose purpose is to install git hooks.
+const HOOK_INSTALLERS: [&str; 5] = ["husky", "pre-commit", "lefthook", "simple-git-hooks", "overcommit"];
+
 /// All that is said of a run when it is over.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -125,6 +128,9 @@ pub struct Report {
     pub look_cut: bool,
     /// What could not be protected in full.
     pub problems: Vec<Problem>,
+    /// A hooks folder that was read-only, and that `--git-hooks` would open.
+    #[serde(with = "crate::text::maybe_path")]
+    pub hooks: Option<PathBuf>,
     /// Links that lead out of the workspace.
     pub links: Option<LinksFound>,
     /// What really confined it.
@@ -181,6 +187,12 @@ impl Report {
         if failed {
             lines.extend(self.problems.iter().map(|problem| format!("note: {}", problem.sentence)));
         }
+        if failed && let (Some(hooks), Some(installer)) = (&self.hooks, self.hook_installer()) {
+            lines.push(format!(
+                "note: {} is read-only in a run, and {installer} installs hooks there: --git-hooks lets it",
+                text::escape(hooks)
+            ));
+        }
         if let Some(links) = &self.links {
             links.tell(&mut lines);
         }
@@ -191,6 +203,16 @@ impl Report {
             let _ = writeln!(block, "oz0-node: {line}");
             block
         })
+    }
+
+    /// The word of the command that names a program which installs hooks.
+    fn hook_installer(&self) -> Option<&'static str> {
+        let words = self
+            .command
+            .iter()
+            .filter_map(|word| PathBuf::from(word).file_name()?.to_str().map(str::to_owned));
+        let words: Vec<String> = words.collect();
+        HOOK_INSTALLERS.into_iter().find(|installer| words.iter().any(|word| word == installer))
     }
 
     fn not_started(&self, lines: &mut Vec<String>) {

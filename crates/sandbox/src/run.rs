@@ -133,6 +133,7 @@ pub fn run<B: Backend>(
         left: look.as_ref().map(|look| look.left.clone()).unwrap_or_default(),
         look_cut: look.is_some_and(|look| look.cut),
         problems: prepared.protected.problems.clone(),
+        hooks: prepared.protected.closed_hooks().map(std::path::Path::to_path_buf),
         links,
         mechanism,
         shared_network: matches!(policy.network, Network::Host),

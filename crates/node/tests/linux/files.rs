@@ -18,6 +18,7 @@ tests![
     c026_other_names_of_a_closed_file_stay_closed,
     c028_a_granted_file_cannot_be_cut,
     c067_tmp_is_private_and_gone_afterwards,
+    a_folder_below_var_tmp_can_be_worked_in,
     c071_tmpdir_is_the_runs_own_whatever_the_caller_has,
     c143_home_and_what_is_not_granted_is_closed,
     writes_outside_are_refused,
@@ -409,4 +410,13 @@ fn a_device_and_another_file_system_are_no_way_out(place: &Place) {
     // A device node that lies in the workspace does not open.
     place.outside("mknod null c 1 3 && echo x >null").ok();
     place.sh("echo x >null").is_refused();
+}
+
+/// Inside, /var/tmp is a link to the run's own TEMP, unless something below it is granted.
+fn a_folder_below_var_tmp_can_be_worked_in(place: &Place) {
+    let script = format!(
+        "d=$(mktemp -d /var/tmp/oz0-suite-XXXXXX); {} sandbox run --work $d -- sh -c 'touch a; mktemp >/dev/null'; ls $d; rm -r $d",
+        crate::support::session::binary().display()
+    );
+    assert_eq!(place.outside(&script).ok(), "a");
 }

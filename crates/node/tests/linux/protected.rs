@@ -224,6 +224,9 @@ fn c133_hooks_are_installed_when_asked_for(place: &Place) {
     place.repository();
     let install = "printf '#!/bin/sh\\n' >.git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit";
     place.sh(install).is_refused();
+    // An installer is told how, anybody else is not.
+    place.outside("mkdir tools && printf '#!/bin/sh\\n: >.git/hooks/x\\n' >tools/lefthook && chmod 755 tools/lefthook").ok();
+    place.run(&[] as &[&str], &["tools/lefthook", "install"]).says(".git/hooks").says("--git-hooks");
     let run = place.sh_with(&["--git-hooks"], install);
     run.ok();
     run.says("oz0-node: left: ").says(".git/hooks");

@@ -250,7 +250,7 @@ proptest! {
     /// host's folder, and the last step seals.
     #[test]
     fn every_mount_point_is_there_in_time(
-        paths in proptest::collection::btree_set("/(srv|home/u/work|tmp|opt)(/[ab]){1,4}", 0..6),
+        paths in proptest::collection::btree_set("/(srv|home/u/work|tmp|opt|run|var/tmp|var/run)(/[ab]){1,4}", 0..6),
         write in any::<bool>(),
     ) {
         let kinds: Vec<(&str, Kind)> = paths.iter().map(|path| (path.as_str(), Kind::Folder)).collect();
@@ -261,12 +261,17 @@ proptest! {
         let plan = planned(&policy, &survey).unwrap();
         let mut made: Vec<&Path> = vec![Path::new("/")];
         let mut bound: Vec<&Path> = vec![];
+        let mut links: Vec<&Path> = vec![];
         for step in &plan.tree {
             match step {
                 Step::Folder { path, .. } | Step::File { path, .. } | Step::Link { path, .. } => {
                     prop_assert!(bound.is_empty(), "made after a mount: {step:?}");
                     prop_assert!(made.contains(&path.parent().unwrap()), "no parent: {step:?}");
                     prop_assert!(!made.contains(&path.as_path()), "twice: {step:?}");
+                    prop_assert!(!links.contains(&path.parent().unwrap()), "through a link: {step:?}");
+                    if matches!(step, Step::Link { .. }) {
+                        links.push(path);
+                    }
                     made.push(path);
                 }
                 Step::Bind { target, .. } => {

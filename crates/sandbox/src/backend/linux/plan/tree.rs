@@ -80,7 +80,17 @@ pub(super) fn with_mount_points(steps: Vec<Step>) -> Vec<Step> {
         })
         .collect();
     let mut memory = OwnMemory { bound, made: HashSet::from(["/".into()]), steps: Vec::new() };
-    for step in own {
+    // A link of our own (/var/tmp, /var/run) gives way to what is granted below that name.
+    let target = |step: &Step| match step {
+        Step::Bind { target, .. } => Some(target.clone()),
+        _ => None,
+    };
+    let targets: Vec<PathBuf> = mounts.iter().filter_map(target).collect();
+    let gives_way = |step: &Step| match step {
+        Step::Link { path, .. } => targets.iter().any(|target| target == path || is_below(target, path)),
+        _ => false,
+    };
+    for step in own.into_iter().filter(|step| !gives_way(step)) {
         memory.make(step);
     }
     if mounts.iter().any(|step| matches!(step, Step::Hide { .. })) {

@@ -356,7 +356,7 @@ fn unescape(field: &[u8]) -> PathBuf {
 
 /// The live sockets that a grant would show, without walking the granted folders: the kernel lists the names
 /// that sockets of this network namespace are bound to. A socket bound under a relative name, in another network
-/// namespace or after the start is not in the list; Landlock closes those from version 9 on.
+/// namespace or after the start is not in the list; a Landlock rule of version 9 could close those and is not used yet.
 fn granted_sockets(policy: &Policy, places: &BTreeMap<PathBuf, Place>) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for socket in socket_paths(&std::fs::read("/proc/net/unix")?) {

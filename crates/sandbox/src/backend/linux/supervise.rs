@@ -149,9 +149,13 @@ impl Watch<'_> {
     /// Something of the host's has come to stand in a protected place.
     fn keep_protected(&mut self) {
         let Some(guard) = &self.running.guard else { return };
-        let members = self.running.group.as_ref().and_then(|(_, group)| group.members().ok());
-        if let Err(error) = guard.act(&members.unwrap_or_default()) {
-            self.cause = Some(Cause::Unprotected(error.to_string()));
+        let members = match &self.running.group {
+            Some((_, group)) => group.members().map_err(|error| error.to_string()),
+            None => Ok(Vec::new()),
+        };
+        let kept = members.and_then(|members| guard.act(&members).map_err(|error| error.to_string()));
+        if let Err(reason) = kept {
+            self.cause = Some(Cause::Unprotected(reason));
             self.end_hard();
         }
     }

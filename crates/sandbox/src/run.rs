@@ -156,6 +156,11 @@ fn refuse_links(roots: &[PathBuf]) -> Result<(), Refusal> {
     })
 }
 
+/// A scan that could not be made: nothing found is not the same as nothing there.
+fn unfinished() -> Findings {
+    Findings { cut: Some(Cut::Cancelled), ..Findings::default() }
+}
+
 /// The scan that runs beside the command.
 struct LinkScan {
     cancel: Arc<AtomicBool>,
@@ -184,7 +189,7 @@ impl LinkScan {
                     .spawn(move || links::scan(&roots, Links::Report, &stop));
                 match thread {
                     Ok(thread) => Scan::Going(thread),
-                    Err(_) => Scan::Done(Findings { cut: Some(Cut::Cancelled), ..Findings::default() }),
+                    Err(_) => Scan::Done(unfinished()),
                 }
             }
         };
@@ -197,7 +202,7 @@ impl LinkScan {
         self.cancel.store(true, Ordering::Relaxed);
         let before = match self.scan {
             Scan::Done(findings) => findings,
-            Scan::Going(thread) => thread.join().unwrap_or_default(),
+            Scan::Going(thread) => thread.join().unwrap_or_else(|_| unfinished()),
         };
         let limit = (elapsed / 20).clamp(Duration::from_millis(5), Duration::from_millis(250));
         let left = links::left(roots, &before, self.since, limit);

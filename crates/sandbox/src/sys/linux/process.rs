@@ -19,7 +19,8 @@ pub enum Cloned {
 /// given (version 2).
 ///
 /// The caller must have one thread: what other threads hold (the allocator's locks, say) would stay held in the
-/// child for ever. This is checked, since a forgotten thread would otherwise be a rare hang.
+/// child for ever. This is checked, since a forgotten thread would otherwise be a rare hang. Without /proc it cannot
+/// be; no run starts there anyway, and the probe, which has one thread, then says what is missing.
 pub fn clone_into(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     if std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1) != 1 {
         return Err(io::Error::other("another thread is running"));

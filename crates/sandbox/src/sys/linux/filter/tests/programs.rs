@@ -76,35 +76,3 @@ tar cf r.tar r; mkdir t; tar xpf r.tar -C t; cp -a r q; mkfifo p; (sleep 0.01) &
 git -C c log --oneline | wc -l";
     assert_eq!(printed(&["/bin/sh", "-c", script]).trim(), "1");
 }
-
-#[test]
-#[ignore = "needs node, java, go, gdb, strace, gcc, cargo and chromium"]
-fn toolchains_debuggers_and_a_browser_work() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str, text: &str| -> String {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path.to_str().expect("plain").to_string()
-    };
-    let node = "const w = require('worker_threads'), c = require('child_process');
-console.log(c.execSync('echo child').toString().trim());
-new w.Worker('console.log(\"worker\")', { eval: true });";
-    assert_eq!(printed(&["node", "-e", node]), "child\nworker\n");
-    let java = file(
-        "T.java",
-        "class T { public static void main(String[] a) throws Exception {
-            Thread t = new Thread(() -> System.out.println(\"thread\")); t.start(); t.join();
-            System.out.println(new ProcessBuilder(\"true\").start().waitFor()); } }",
-    );
-    assert_eq!(printed(&["java", "-XX:+UseNUMA", &java]), "thread\n0\n");
-    let go = file("main.go", "package main\nfunc main() { go println(); print(\"\"); println(\"go\") }");
-    printed(&["go", "run", &go]);
-    let c = file("a.c", "int main(void) { return 0; }");
-    let script = format!(
-        "set -e; gcc -g {c} -o a; gdb -batch -ex run ./a | grep -q 'exited normally'
-         strace -f -o s ./a; grep -q execve s; mkdir n; cd n; cargo init -q --name a --vcs none; cargo test -q --offline"
-    );
-    printed(&["sh", "-c", &script]);
-    let browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank"];
-    assert_eq!(printed(&browser).trim(), "<html><head></head><body></body></html>");
-}

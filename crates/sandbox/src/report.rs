@@ -9,7 +9,7 @@ use oz0_egress::Denial;
 use serde::Serialize;
 
 use crate::limits::{LimitHit, Usage, show_duration};
-use crate::links::Findings;
+use crate::links::{Cut, Findings};
 use crate::protected::{Left, Problem};
 use crate::text;
 
@@ -83,6 +83,9 @@ impl LinksFound {
             ));
         }
         more(self.before.hard_links_in_all, self.before.hard_links.len(), "such files", lines);
+        if let Some(cut @ (Cut::Time | Cut::Entries)) = &self.before.cut {
+            lines.push(format!("links: there may be more: {}", cut.sentence()));
+        }
         for link in &self.left.symlinks {
             lines.push(format!(
                 "left: {} leads out of the workspace, to {}",

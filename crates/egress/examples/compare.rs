@@ -1,8 +1,9 @@
 //! Measures this proxy beside a direct connection, a minimal splice(2) relay, and squid and privoxy where they are
 //! installed: requests a second on kept connections, tunnels a second, one tunnel's GB/s and CPU seconds a GB.
-//! All in one run on loopback, each server a process of its own, so that its CPU time can be read.
+//! All in one run on loopback, each server a process of its own, so that its CPU time can be read. With the node's
+//! program the same clients also run inside a sandbox of its making, against that run's own proxy.
 //!
-//! `cargo run --release --example compare -- [SECONDS]`
+//! `cargo run --release --example compare -- [SECONDS [OZ0-NODE]]`
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -41,7 +42,11 @@ mod linux {
             Some("relay") => {
                 relay(arguments.get(1).and_then(|text| text.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?)
             }
-            other => compare(Duration::from_secs(other.and_then(|text| text.parse().ok()).unwrap_or(1))),
+            Some("inside") => inside(&arguments[1..]),
+            other => {
+                let seconds = other.and_then(|text| text.parse().ok()).unwrap_or(1);
+                compare(Duration::from_secs(seconds), arguments.get(1).map(Path::new))
+            }
         }
     }
 
@@ -115,7 +120,7 @@ mod linux {
         }
     }
 
-    fn compare(time: Duration) -> io::Result<()> {
+    fn compare(time: Duration, node: Option<&Path>) -> io::Result<()> {
         let origin = origin()?;
         let bulk = bulk_origin()?;
         let folder = tempfile::tempdir()?;
@@ -133,6 +138,7 @@ mod linux {
         }
         // Rounds, interleaved, and their medians: on a busy machine a figure alone says little.
         let mut figures = vec![[const { Vec::new() }; 4]; subjects.len()];
+        let mut seen_inside = [const { Vec::new() }; 4];
         for _ in 0..ROUNDS {
             for (subject, figures) in subjects.iter().zip(&mut figures) {
                 if !matches!(subject.way, Way::Relay) {
@@ -144,12 +150,64 @@ mod linux {
                 figures[2].push(rate);
                 figures[3].push(cpu);
             }
+            if let Some(node) = node {
+                let seen = sandboxed(node, folder.path(), [origin, bulk], time)?;
+                seen_inside.iter_mut().zip(seen).for_each(|(figures, figure)| figures.push(figure));
+            }
         }
         println!("{:14}{:>14}{:>14}{:>12}{:>14}", "", "requests/s", "tunnels/s", "GB/s", "CPU s/GB");
-        for (subject, figures) in subjects.iter().zip(figures) {
-            let [requests, tunnels, rate, cpu] = figures.map(median);
-            println!("{:14}{requests:>14.0}{tunnels:>14.0}{rate:>12.2}{cpu:>14.2}", subject.name);
+        let mut rows: Vec<_> = subjects.iter().map(|subject| subject.name).zip(figures).collect();
+        if node.is_some() {
+            rows.push(("oz0, inside", seen_inside));
         }
+        for (name, figures) in rows {
+            let [requests, tunnels, rate, cpu] = figures.map(median);
+            println!("{name:14}{requests:>14.0}{tunnels:>14.0}{rate:>12.2}{cpu:>14.2}");
+        }
+        Ok(())
+    }
+
+    /// The figures as a program inside a sandbox gets them. The proxy's time is the node's.
+    fn sandboxed(
+        node: &Path,
+        folder: &Path,
+        [origin, bulk]: [SocketAddr; 2],
+        time: Duration,
+    ) -> io::Result<[f64; 4]> {
+        let own = std::env::current_exe()?;
+        let mut command = Command::new(node);
+        command.args(["sandbox", "run", "--work"]).arg(folder).arg("--read").arg(&own);
+        command.args(["--allow", &origin.to_string(), "--allow", &bulk.to_string(), "--"]).arg(&own);
+        command.args(["inside", &origin.to_string(), &bulk.to_string(), &time.as_secs().to_string()]);
+        let process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let address = origin;
+        let mut subject = Subject { name: "oz0, inside", address, way: Way::Direct, process: Some(process) };
+        let output = subject.process.as_mut().and_then(|process| process.stdout.take());
+        let mut lines = BufReader::new(output.ok_or(io::ErrorKind::BrokenPipe)?).lines();
+        let mut next = || {
+            let line = lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
+            line.parse::<f64>().map_err(|_| io::Error::other(format!("inside the sandbox: {line}")))
+        };
+        let (requests, tunnels) = (next()?, next()?);
+        let before = subject.cpu();
+        let rate = next()?;
+        // It stays a moment, so that its node can still be asked for its time.
+        Ok([requests, tunnels, rate, (subject.cpu() - before) / (rate * time.as_secs_f64())])
+    }
+
+    /// What runs inside: the same clients, one figure a line.
+    fn inside(arguments: &[String]) -> io::Result<()> {
+        let bad = || io::Error::from(io::ErrorKind::InvalidInput);
+        let [origin, bulk, seconds] = arguments else { return Err(bad()) };
+        let origin: SocketAddr = origin.parse().map_err(|_| bad())?;
+        let bulk: SocketAddr = bulk.parse().map_err(|_| bad())?;
+        let time = Duration::from_secs(seconds.parse().map_err(|_| bad())?);
+        let url = std::env::var("HTTP_PROXY").map_err(io::Error::other)?;
+        let subject = proxy("oz0, inside", url.trim_end_matches('/'), None)?;
+        println!("{}", requests(&subject, origin, time)?);
+        println!("{}", tunnels(&subject, origin, time)?);
+        println!("{}", throughput(&subject, bulk, time)?.0);
+        thread::sleep(Duration::from_millis(100));
         Ok(())
     }
 
@@ -288,7 +346,11 @@ mod linux {
         if let Some(out) = process.stdout.take() {
             BufReader::new(out).read_line(&mut line)?;
         }
-        let url = line.trim();
+        proxy(name, line.trim(), Some(process))
+    }
+
+    /// A server by its URL, or by its address alone when it is no proxy.
+    fn proxy(name: &'static str, url: &str, process: Option<Child>) -> io::Result<Subject> {
         let (user, address) = url.rsplit_once('@').unwrap_or(("", url));
         let way = match user.strip_prefix("http://") {
             None => Way::Relay,
@@ -298,7 +360,7 @@ mod linux {
             )),
         };
         let address = address.parse().map_err(|_| io::Error::other("the server did not start"))?;
-        Ok(Subject { name, address, way, process: Some(process) })
+        Ok(Subject { name, address, way, process })
     }
 
     /// Ends this process when the one that started it has ended, however it did.

@@ -2,7 +2,7 @@
 //!
 //! A node finds [`Facts`] about itself and sends them; the control plane reads them through [`Reported`], which
 //! keeps only what matches, and both word them by the same functions: [`check`] (the three lines of a check),
-//! [`Fix`] (what to do) and [`platform`] (what is routed where). Nothing here touches a system, opens a
+//! [`Fix`] (what to do) and [`platform`] (what is routed where). [`protocol`] is how they talk. Nothing here touches a system, opens a
 //! connection or knows how a sandbox is made.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod facts;
 mod fix;
 pub mod platform;
 mod property;
+pub mod protocol;
 mod tier;
 
 pub use facts::{

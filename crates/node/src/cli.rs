@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+#[cfg(target_os = "linux")]
 mod delegate;
 mod explain;
 mod man;
@@ -51,6 +52,7 @@ enum Sandbox {
     Check(check::CheckArguments),
     /// Say what a run may do, what is protected, and which rule decides.
     Explain(Box<explain::ExplainArguments>),
+    #[cfg(target_os = "linux")]
     /// Give an ordinary user a cgroup, so that their runs can be limited (as root, once).
     Delegate(delegate::DelegateArguments),
 }
@@ -84,6 +86,7 @@ pub fn main() -> ExitCode {
         Verb::Sandbox(Sandbox::Run(arguments)) => run::main(*arguments),
         Verb::Sandbox(Sandbox::Check(arguments)) => check::main(arguments),
         Verb::Sandbox(Sandbox::Explain(arguments)) => explain::main(*arguments),
+        #[cfg(target_os = "linux")]
         Verb::Sandbox(Sandbox::Delegate(arguments)) => delegate::main(&arguments),
         Verb::Run(arguments) | Verb::Node(NodeVerb::Run(arguments)) => node_run::main(arguments),
         Verb::Completions(arguments) => completions::main(&arguments),

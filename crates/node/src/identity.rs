@@ -2,10 +2,11 @@
 //!
 //! What the key signs is not known here.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use oz0_sandbox::private::{self, Openness};
 
 /// Where the key is, below the data directory.
 const KEY: &str = "identity/node.key";
@@ -28,17 +29,14 @@ pub enum IdentityError {
     },
     /// Others may reach it.
     #[error(
-        "{} is open to other users (mode {mode:o}): `chmod {fix:o}` it, and make a new key if others may have read \
-         this one",
-        oz0_sandbox::text::escape(.path)
+        "{} is open to other users ({}): {}, and make a new key if others may have read this one",
+        oz0_sandbox::text::escape(.path), .openness.how, .openness.fix
     )]
     Open {
         /// Which.
         path: PathBuf,
-        /// Its mode.
-        mode: u32,
-        /// What it should be.
-        fix: u32,
+        /// How, and what closes it.
+        openness: Openness,
     },
     /// The key is not one.
     #[error("{} is no key of {LENGTH} bytes: remove it, and the next start makes a new one", oz0_sandbox::text::escape(.0))]
@@ -54,12 +52,12 @@ pub fn ensure(data_directory: &Path) -> Result<(), IdentityError> {
     let identity = key.parent().unwrap_or(data_directory);
     for folder in [data_directory, identity] {
         make_folder(folder)?;
-        is_private(folder, 0o700)?;
+        is_private(folder)?;
     }
     if !key.exists() {
         make_key(&key)?;
     }
-    is_private(&key, 0o600)?;
+    is_private(&key)?;
     match fs::metadata(&key) {
         Ok(metadata) if metadata.is_file() && metadata.len() == LENGTH as u64 => Ok(()),
         Ok(_) => Err(IdentityError::Form(key)),
@@ -73,20 +71,22 @@ fn make_folder(folder: &Path) -> Result<(), IdentityError> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above).map_err(failed)?;
     }
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match private::make_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         made => made.map_err(failed),
     }
 }
 
-fn is_private(path: &Path, fix: u32) -> Result<(), IdentityError> {
-    let metadata = fs::symlink_metadata(path).map_err(|error| IdentityError::Call {
+fn is_private(path: &Path) -> Result<(), IdentityError> {
+    let openness = private::openness(path).map_err(|error| IdentityError::Call {
         call: "looking at",
         path: path.to_owned(),
         error,
     })?;
-    let mode = metadata.mode() & 0o7777;
-    if mode & 0o077 == 0 { Ok(()) } else { Err(IdentityError::Open { path: path.to_owned(), mode, fix }) }
+    match openness {
+        None => Ok(()),
+        Some(openness) => Err(IdentityError::Open { path: path.to_owned(), openness }),
+    }
 }
 
 /// Written whole under another name first, so that a node that ends here leaves no half key.
@@ -98,10 +98,8 @@ fn make_key(key: &Path) -> Result<(), IdentityError> {
         let path = new.clone();
         move |error| IdentityError::Call { call, path, error }
     };
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
     let written =
-        options.open(&new).and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
+        private::make_file(&new).and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()));
     bytes.fill(0);
     written.map_err(failed("writing"))?;
     // A link instead of a rename: a key that another start made meanwhile stays.
@@ -118,7 +116,6 @@ fn make_key(key: &Path) -> Result<(), IdentityError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_key_is_made_once_for_this_user_alone() {
@@ -127,8 +124,8 @@ mod tests {
         ensure(&data).unwrap();
         let key = fs::read(data.join(KEY)).unwrap();
         assert_eq!(key.len(), LENGTH);
-        for (path, mode) in [(data.clone(), 0o700), (data.join("identity"), 0o700), (data.join(KEY), 0o600)] {
-            assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, mode);
+        for path in [data.clone(), data.join("identity"), data.join(KEY)] {
+            assert_eq!(private::openness(&path).unwrap(), None, "{}", path.display());
         }
         ensure(&data).unwrap();
         assert_eq!(fs::read(data.join(KEY)).unwrap(), key);
@@ -136,7 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_another_length_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let data = top.path().join("data");
+        ensure(&data).unwrap();
+        fs::write(data.join(KEY), "short").unwrap();
+        assert!(matches!(ensure(&data), Err(IdentityError::Form(_))));
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn what_others_may_reach_is_refused_with_what_to_do() {
+        use std::os::unix::fs::PermissionsExt as _;
         let top = tempfile::tempdir().unwrap();
         let data = top.path().join("data");
         ensure(&data).unwrap();
@@ -147,7 +155,5 @@ mod tests {
             assert!(error.contains("open to other users") && error.contains("chmod"), "{error}");
             fs::set_permissions(&path, before).unwrap();
         }
-        fs::write(data.join(KEY), "short").unwrap();
-        assert!(matches!(ensure(&data), Err(IdentityError::Form(_))));
     }
 }

@@ -15,7 +15,9 @@ use crate::policy::Policy;
 use crate::protected::Protected;
 use crate::report::{Cause, Ending};
 
+#[cfg(target_os = "linux")]
 pub mod linux;
+pub mod none;
 
 /// One way to make a sandbox.
 pub trait Backend {
@@ -129,4 +131,10 @@ pub fn find_outside(program: &Path, search: Option<&str>) -> Option<std::path::P
 #[cfg(target_os = "linux")]
 pub fn host() -> impl Backend {
     linux::Linux
+}
+
+/// This system's backend.
+#[cfg(not(target_os = "linux"))]
+pub fn host() -> impl Backend {
+    none::NoTierOne
 }

@@ -10,6 +10,7 @@ pub mod environ;
 pub mod limits;
 pub mod links;
 pub mod policy;
+pub mod private;
 pub mod protected;
 pub mod report;
 mod resolve;

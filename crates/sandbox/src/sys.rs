@@ -1,8 +1,24 @@
 //! The only unsafe code: owned handles, one call a block.
 
+#[cfg(not(any(target_os = "linux", windows)))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 pub mod linux;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+pub mod windows;
 
 /// What a subject of the self-test tries, by this system's own calls.
+#[cfg(not(any(target_os = "linux", windows)))]
+pub use elsewhere::attempt;
 #[cfg(target_os = "linux")]
 pub use linux::attempt;
+#[cfg(windows)]
+pub use windows::attempt;
+
+/// What only this user reaches.
+#[cfg(unix)]
+pub use unix::private;
+#[cfg(windows)]
+pub use windows::private;

@@ -1,13 +1,13 @@
 //! `oz0-node sandbox explain`: what a run may do, what is protected, and which rule decides. Starts nothing.
 
+#[cfg(target_os = "linux")]
+mod filter;
+
 use std::process::ExitCode;
 
 use clap::Args;
 use oz0_egress::{Allowlist, Host, decide};
-use oz0_sandbox::backend::{
-    self,
-    linux::seccomp::{self, Treatment, Verdict},
-};
+use oz0_sandbox::backend;
 use oz0_sandbox::limits::{show_duration, show_memory};
 use oz0_sandbox::policy::{Network, Policy};
 use oz0_sandbox::protected::{Protected, rules};
@@ -42,6 +42,7 @@ pub struct ExplainArguments {
     /// Print what --allow may say.
     #[arg(long, help_heading = "What to explain")]
     grammar: bool,
+    #[cfg(target_os = "linux")]
     /// Print the system calls that the filter treats specially.
     #[arg(long, help_heading = "What to explain")]
     filter: bool,
@@ -59,8 +60,9 @@ pub fn main(arguments: ExplainArguments) -> ExitCode {
     if arguments.grammar {
         return grammar(json);
     }
+    #[cfg(target_os = "linux")]
     if arguments.filter {
-        return filter(json);
+        return filter::explain(json);
     }
     // A policy needs a command to be whole; none is started.
     let policy = match arguments.policy.into_policy(vec!["true".into()]) {
@@ -202,27 +204,6 @@ fn grammar(json: bool) -> ExitCode {
     }
     for (pattern, covers) in table {
         answer(&format!("  {pattern:<28} {covers}"));
-    }
-    ExitCode::SUCCESS
-}
-
-fn filter(json: bool) -> ExitCode {
-    let Some(architecture) = seccomp::Architecture::host() else {
-        complain("there is no filter for this processor", None);
-        return Status::Sandbox.into();
-    };
-    let rows: Vec<_> = seccomp::table(architecture)
-        .filter(|row| !matches!(row.treatment, Treatment::Always(Verdict::Allow)))
-        .collect();
-    if json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|row| serde_json::json!({ "call": row.call, "treatment": row.treatment.to_string(), "reason": row.reason }))
-            .collect();
-        return answer_json(&rows);
-    }
-    for row in rows {
-        answer(&format!("  {:<24} {:<18} {}", row.call, row.treatment.to_string(), row.reason));
     }
     ExitCode::SUCCESS
 }

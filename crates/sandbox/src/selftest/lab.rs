@@ -20,7 +20,7 @@ use crate::environ::Environment;
 use crate::limits::{Kind, Limits, Usage};
 use crate::links::Links;
 use crate::policy::{Caller, GitAccess, Network, Policy};
-use crate::sys::attempt;
+use crate::private;
 
 /// How long a run of a check may take, by its own limit.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -73,7 +73,7 @@ impl<'a> Lab<'a> {
         let mark = format!("{:016x}", u64::from_ne_bytes(random));
         // No links on the way: a working directory is given as what it is.
         let folder = node.temporary.canonicalize().map_err(failed)?.join(format!("{PREFIX}{mark}"));
-        make_private(&folder).map_err(failed)?;
+        private::make_folder(&folder).map_err(failed)?;
         let claim = claim(&folder).map_err(failed)?;
         sweep(&folder);
         Ok(Lab { _claim: claim, launcher, node, folder, mark, runs: AtomicU32::new(0) })
@@ -97,7 +97,7 @@ impl<'a> Lab<'a> {
     /// A folder for one check, made.
     pub fn folder(&self, name: &str) -> Result<PathBuf, Fault> {
         let folder = self.folder.join(name);
-        make_private(&folder).map_err(|error| cannot_set_up(&folder, &error))?;
+        private::make_folder(&folder).map_err(|error| cannot_set_up(&folder, &error))?;
         Ok(folder)
     }
 
@@ -265,19 +265,11 @@ fn sweep(own: &Path) {
         let is_lab = name.to_str().is_some_and(|name| name.starts_with(PREFIX)) && folder != own;
         // Anybody may make a folder of that name; only this user's own are opened, and none while it is made.
         if is_lab
-            && attempt::is_own_private_folder(&folder)
+            && private::is_own_folder(&folder)
             && let Ok(lock) = File::open(folder.join("lock"))
             && lock.try_lock().is_ok()
         {
             let _ = fs::remove_dir_all(&folder);
         }
     }
-}
-
-/// A folder that is this user's alone.
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }

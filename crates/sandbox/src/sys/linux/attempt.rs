@@ -1,5 +1,6 @@
 //! What the self-test and its subjects do that the standard library does not offer.
 
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -45,8 +46,56 @@ pub fn icmp_towards(address: Ipv4Addr) -> io::Result<()> {
     Ok(open(SocketType::DGRAM).or_else(|_| open(SocketType::RAW))?)
 }
 
+/// What of another process is opened. Each of them is enough to read what it knows, or to act through it.
+const FILES: [&str; 4] = ["environ", "mem", "maps", "auxv"];
+
+/// Every process that is seen, but for this one.
+pub fn others() -> io::Result<Vec<i32>> {
+    let own = i32::try_from(std::process::id()).unwrap_or(0);
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let pid: Option<i32> = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        pids.extend(pid.filter(|pid| *pid != own));
+    }
+    Ok(pids)
+}
+
+/// Each way to read what another process knows or to act through it, and what came of it. One that has ended
+/// meanwhile is not a refusal, and not a success.
+pub fn look_into(process: i32) -> Vec<(&'static str, io::Result<()>)> {
+    let folder = format!("/proc/{process}");
+    let mut looks = Vec::new();
+    for file in FILES {
+        // Some of them open and then give nothing; mem alone is not read, since where is not known.
+        let path = format!("{folder}/{file}");
+        let read = if file == "mem" { fs::File::open(path).map(drop) } else { fs::read(path).and_then(some) };
+        looks.push((file, read));
+    }
+    looks.push(("fd", fs::read_dir(format!("{folder}/fd")).and_then(one_leads_on)));
+    looks.push(("root", fs::read_dir(format!("{folder}/root")).map(drop)));
+    looks.push(("ptrace", seize(process)));
+    looks
+}
+
+/// An empty answer is what the system gives for what it does not show.
+fn some(bytes: Vec<u8>) -> io::Result<()> {
+    if bytes.is_empty() { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+}
+
+/// The numbers of its descriptors root may list; what counts is whether one of them leads anywhere.
+fn one_leads_on(descriptors: fs::ReadDir) -> io::Result<()> {
+    let mut last = io::ErrorKind::PermissionDenied.into();
+    for descriptor in descriptors {
+        match descriptor.and_then(|descriptor| fs::read_link(descriptor.path())) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
 /// Become the tracer of a process. It is let go when this process ends.
-pub fn seize(process: i32) -> io::Result<()> {
+fn seize(process: i32) -> io::Result<()> {
     let none = std::ptr::null_mut::<libc::c_void>();
     // SAFETY: PTRACE_SEIZE takes no pointer: both are null.
     if unsafe { libc::ptrace(libc::PTRACE_SEIZE, process, none, none) } != 0 {
@@ -97,12 +146,4 @@ pub fn empty_input() -> io::Result<()> {
 /// Make a link.
 pub fn link(target: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, path)
-}
-
-/// Is it a folder, no link, of this user, closed to others?
-pub fn is_own_private_folder(folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = rustix::process::geteuid().as_raw();
-    std::fs::symlink_metadata(folder)
-        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == own && metadata.mode() & 0o077 == 0)
 }

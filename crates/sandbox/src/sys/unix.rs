@@ -1,0 +1,3 @@
+//! What is the same on Linux and macOS. There is no unsafe code for it.
+
+pub mod private;

@@ -48,6 +48,7 @@ fn why(facts: &Facts) -> String {
         Fix::NoPsec(None) => "this build has no PSEC".to_owned(),
         Fix::PsecOff => "PSEC is switched off".to_owned(),
         Fix::PsecForbidden => "the administrator's policy forbids PSEC".to_owned(),
+        Fix::PsecFailed => "PSEC does not work here".to_owned(),
         Fix::Server => "Windows Server has no tier-1 sandbox".to_owned(),
         Fix::EditionUnknown => "the edition of Windows could not be determined".to_owned(),
         Fix::NoTierOne(platform) => format!("there is none for {} yet", platform.name()),
@@ -85,15 +86,16 @@ fn of_windows(windows: &Windows) -> String {
         Edition::Client | Edition::Unknown => "Windows",
     };
     let build = windows.build.map_or_else(|| "of an unknown build".to_owned(), |build| build.to_string());
-    let contract = windows.contract.map_or_else(|| "unknown".to_owned(), |contract| contract.to_string());
+    let contract = windows.contract.map_or_else(String::new, |contract| format!(" contract {contract}"));
     let features = windows.features.map(|features| format!(" ({})", features.words())).unwrap_or_default();
     let psec = match windows.psec {
         _ if windows.edition != Edition::Client => "not probed".to_owned(),
         Psec::NotProbed => "not probed".to_owned(),
         Psec::Absent => "no PSEC".to_owned(),
-        Psec::Off => format!("PSEC contract {contract}, switched off"),
+        Psec::Off => format!("PSEC{contract}, switched off"),
         Psec::Forbidden => "PSEC, forbidden by policy".to_owned(),
-        Psec::Usable => format!("PSEC contract {contract}{features}"),
+        Psec::Failed => format!("PSEC{contract}, not working"),
+        Psec::Usable => format!("PSEC{contract}{features}"),
     };
     format!("{name} {build}: {psec}")
 }

@@ -31,6 +31,8 @@ pub enum Fix {
     PsecOff,
     /// Windows: a policy forbids PSEC.
     PsecForbidden,
+    /// Windows: PSEC is there and does not work.
+    PsecFailed,
     /// Windows Server.
     Server,
     /// Windows, of no known edition.
@@ -75,6 +77,7 @@ impl Fix {
             (Edition::Client, Psec::Absent) => Fix::NoPsec(windows.build),
             (Edition::Client, Psec::Off) => Fix::PsecOff,
             (Edition::Client, Psec::Forbidden) => Fix::PsecForbidden,
+            (Edition::Client, Psec::Failed) => Fix::PsecFailed,
             (Edition::Client, Psec::Usable) => match (asked, windows.contract) {
                 (_, None) => Fix::Unsaid,
                 (Tier::Zero, Some(contract)) => Fix::StartWithPsec(contract),
@@ -95,6 +98,7 @@ impl Fix {
             Fix::NoPsec(_) => "psec-absent",
             Fix::PsecOff => "psec-off",
             Fix::PsecForbidden => "psec-forbidden",
+            Fix::PsecFailed => "psec-failed",
             Fix::Server => "windows-server",
             Fix::EditionUnknown => "windows-edition-unknown",
             Fix::NoTierOne(_) => "no-tier-1-here",
@@ -141,6 +145,10 @@ impl Fix {
             Fix::PsecOff => "PSEC is on the disk and switched off; a Windows update turns it on".to_owned(),
             Fix::PsecForbidden => {
                 "the administrator's policy forbids PSEC; it is not tried again until the node restarts".to_owned()
+            }
+            Fix::PsecFailed => {
+                "PSEC is here and does not work; `sandbox check` on the node names the call and what Windows answered"
+                    .to_owned()
             }
             Fix::Server => {
                 "Windows Server has no tier-1 sandbox; add a Linux or macOS node for tier-1 work".to_owned()

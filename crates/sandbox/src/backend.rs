@@ -18,6 +18,7 @@ use crate::report::{Cause, Ending};
 #[cfg(target_os = "linux")]
 pub mod linux;
 pub mod none;
+pub mod psec;
 
 /// One way to make a sandbox.
 pub trait Backend {

@@ -169,6 +169,8 @@ words! {
         Off = "off",
         /// The administrator's policy forbids it.
         Forbidden = "forbidden",
+        /// It is there, and a step of using it failed in another way.
+        Failed = "failed",
         /// A minimal environment could be made.
         Usable = "usable",
     }

@@ -6,6 +6,7 @@
 //! `cargo run --release --example compare -- [SECONDS [OZ0-NODE]]`
 
 #[cfg(not(target_os = "linux"))]
+#[allow(clippy::print_stderr, reason = "this is where a person is told")]
 fn main() {
     eprintln!("CPU time is read from /proc: Linux only");
 }

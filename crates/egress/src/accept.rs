@@ -216,7 +216,7 @@ impl Accepting {
             fds.len() - 1
         });
         let first_out = self.turned_away.first().map(|(until, _)| *until);
-        let deadline = [first_out, self.paused, self.bell.look_by()].into_iter().flatten().min();
+        let deadline = [first_out, self.paused].into_iter().flatten().min();
         if wait(&mut fds, deadline).is_err() {
             thread::sleep(PAUSE);
         }

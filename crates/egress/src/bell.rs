@@ -4,7 +4,6 @@
 mod unix {
     use std::io::{self, Write};
     use std::os::unix::net::UnixStream;
-    use std::time::Instant;
 
     use rustix::event::{PollFd, PollFlags};
 
@@ -29,36 +28,34 @@ mod unix {
         pub(crate) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
             fds.push(PollFd::new(&self.heard, PollFlags::IN));
         }
-
-        /// The latest moment to look at the flag all the same: never needed here.
-        pub(crate) fn look_by(&self) -> Option<Instant> {
-            None
-        }
     }
 }
 
 #[cfg(not(unix))]
 mod elsewhere {
     use std::io;
-    use std::time::{Duration, Instant};
+    use std::net::{Ipv4Addr, UdpSocket};
 
-    use rustix::event::PollFd;
+    use rustix::event::{PollFd, PollFlags};
 
-    /// No socket pair here: the waiting thread looks at the flag now and then.
+    /// A datagram socket on loopback that is connected to itself, and so takes from nobody else.
     #[derive(Debug)]
-    pub(crate) struct Bell;
+    pub(crate) struct Bell(UdpSocket);
 
     impl Bell {
         pub(crate) fn new() -> io::Result<Bell> {
-            Ok(Bell)
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            socket.connect(socket.local_addr()?)?;
+            Ok(Bell(socket))
         }
 
-        pub(crate) fn ring(&self) {}
+        /// It rings once, for good.
+        pub(crate) fn ring(&self) {
+            let _ = self.0.send(&[1]);
+        }
 
-        pub(crate) fn watch<'a>(&'a self, _: &mut Vec<PollFd<'a>>) {}
-
-        pub(crate) fn look_by(&self) -> Option<Instant> {
-            Some(Instant::now() + Duration::from_millis(100))
+        pub(crate) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+            fds.push(PollFd::new(&self.0, PollFlags::IN));
         }
     }
 }

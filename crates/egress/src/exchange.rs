@@ -8,6 +8,7 @@ use rustix::event::PollFlags;
 
 use crate::answer::{Answer, Asked};
 use crate::framing::Body;
+use crate::readiness::{is_gone, is_readable, is_worth_watching};
 use crate::request::{LARGEST_HEAD, head_length};
 use crate::stream::{Buffer, Moved, Outgoing, Stream, wait};
 
@@ -79,6 +80,7 @@ impl Exchange<'_> {
         let mut checked = 0;
         let replayable = self.reused && self.body.is_done();
         let mut origin_ended = false;
+        let mut look = Instant::now() + LOOK;
         loop {
             if let Err(detail) = self.send_up() {
                 return if begun { Ending::Close { whole: false } } else { Ending::BadBody(detail) };
@@ -109,7 +111,7 @@ impl Exchange<'_> {
             if (self.is_cut)() {
                 return Ending::Close { whole: false };
             }
-            match self.wait_and_read(&mut origin_ended) {
+            match self.wait_and_read(&mut origin_ended, &mut look) {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return Ending::Close { whole: false },
             }
@@ -189,7 +191,7 @@ impl Exchange<'_> {
     }
 
     /// Waits and reads what is there. False when the client is gone.
-    fn wait_and_read(&mut self, origin_ended: &mut bool) -> io::Result<bool> {
+    fn wait_and_read(&mut self, origin_ended: &mut bool, look: &mut Instant) -> io::Result<bool> {
         let Scratch { client_in, origin_in, up, down } = &mut *self.scratch;
         let (reads_body, reads_answer) = (up.is_empty() && !self.body.is_done(), down.is_empty());
         let flags = |reads: bool, writes: bool| {
@@ -198,22 +200,28 @@ impl Exchange<'_> {
             flags.set(PollFlags::OUT, writes);
             flags
         };
-        let mut fds = [
-            self.client.when(flags(reads_body, !down.is_empty())),
-            self.origin.when(flags(reads_answer && !*origin_ended, !up.is_empty())),
-        ];
+        let of_client = flags(reads_body, !down.is_empty());
+        let of_origin = flags(reads_answer && !*origin_ended, !up.is_empty());
+        let mut fds = [self.client.when(of_client), self.origin.when(of_origin)];
         // An origin that broke reports HUP for ever, also while nothing is wanted of it.
-        let watches_origin = reads_answer && !*origin_ended || !up.is_empty();
-        let watched = if watches_origin { &mut fds[..] } else { &mut fds[..1] };
-        if !wait(watched, Some(Instant::now() + LOOK))? {
+        let watched = match (is_worth_watching(of_client), !of_origin.is_empty()) {
+            (true, false) => &mut fds[..1],
+            (false, true) => &mut fds[1..],
+            _ => &mut fds[..],
+        };
+        if !wait(watched, Some(*look))? {
+            *look = Instant::now() + LOOK;
             return Ok(!self.client.has_ended());
         }
         let (client, origin) = (fds[0].revents(), fds[1].revents());
-        let gone = PollFlags::HUP | PollFlags::ERR;
-        if client.intersects(gone) && !client.contains(PollFlags::IN) {
+        if !(client.is_empty() && origin.is_empty()) {
+            *look = Instant::now() + LOOK;
+        }
+        let client_speaks = reads_body && is_readable(client);
+        if is_gone(client) && !client_speaks {
             return Ok(false);
         }
-        if client.contains(PollFlags::IN) && client_in.fill(self.client)? == Moved::Ended {
+        if client_speaks && client_in.fill(self.client)? == Moved::Ended {
             return Ok(false);
         }
         if !origin.is_empty() && reads_answer {

@@ -26,6 +26,7 @@ pub mod host;
 pub mod listener;
 mod lookups;
 pub mod proxy;
+mod readiness;
 pub mod reason;
 pub mod record;
 mod reply;

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Socket, TcpKeepalive};
 
+use crate::readiness::{self, SLICE};
+
 /// What one try to move bytes gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
@@ -104,10 +106,12 @@ pub(crate) fn moved(result: io::Result<usize>, zero: Moved) -> io::Result<Moved>
     }
 }
 
-/// Waits until one of them is ready; false when the deadline passed first. A signal counts as ready: callers look
-/// at the flags and come back.
+/// Waits until one of them is ready; false when the deadline passed first. A signal counts as ready, and so does
+/// the end of a slice: callers look at the flags and come back.
 pub(crate) fn wait(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<bool> {
-    let timeout = match deadline {
+    let slice = SLICE.map(|slice| Instant::now() + slice);
+    let slice = slice.filter(|slice| deadline.is_none_or(|deadline| *slice < deadline));
+    let timeout = match slice.or(deadline) {
         None => None,
         Some(deadline) => {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -115,7 +119,11 @@ pub(crate) fn wait(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Res
         }
     };
     match poll(fds, timeout.as_ref()) {
-        Ok(count) => Ok(count > 0),
+        Ok(0) => Ok(slice.is_some()),
+        Ok(_) => {
+            readiness::pause(fds);
+            Ok(true)
+        }
         Err(error) if error == rustix::io::Errno::INTR => Ok(true),
         Err(error) => Err(error.into()),
     }

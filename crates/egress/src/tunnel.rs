@@ -2,10 +2,12 @@
 //! It refuses to look at the bytes.
 
 use std::io;
+use std::time::Instant;
 
 use rustix::event::PollFlags;
 
 use crate::exchange::Scratch;
+use crate::readiness::{is_gone, is_worth_watching};
 use crate::splice::Pipe;
 use crate::stream::{Buffer, Moved, Stream, wait};
 
@@ -176,20 +178,27 @@ fn run<'a>(
             flags.set(PollFlags::OUT, !writes.is_empty());
             flags
         };
+        let (of_client, of_origin) = (interest(up, down), interest(down, up));
         // A socket that is through in both directions reports HUP for ever, and so does one whose peer is gone
         // while its last bytes wait for the other side: both are left out.
-        let watch_client = !(up.ended && down.closed || client_gone && !up.is_empty());
-        let watch_origin = !(down.ended && up.closed || origin_gone && !down.is_empty());
-        let mut fds = [client.when(interest(up, down)), origin.when(interest(down, up))];
+        let through = |reads: &Lane<'_>, writes: &Lane<'_>| reads.ended && writes.closed;
+        let watch_client =
+            is_worth_watching(of_client) && !(through(up, down) || client_gone && !up.is_empty());
+        let watch_origin =
+            is_worth_watching(of_origin) && !(through(down, up) || origin_gone && !down.is_empty());
+        let mut fds = [client.when(of_client), origin.when(of_origin)];
         let watched = match (watch_client, watch_origin) {
             (false, true) => &mut fds[1..],
             (true, false) => &mut fds[..1],
             _ => &mut fds[..],
         };
         wait(watched, None)?;
-        let gone = PollFlags::HUP | PollFlags::ERR;
-        client_gone |= fds[0].revents().intersects(gone);
-        origin_gone |= fds[1].revents().intersects(gone);
+        if fds.iter().all(|fd| fd.revents().is_empty()) {
+            // Time to look after the one that was left out as well.
+            wait(&mut fds, Some(Instant::now()))?;
+        }
+        client_gone |= is_gone(fds[0].revents());
+        origin_gone |= is_gone(fds[1].revents());
         if client_gone && up.ended && !down.closed || origin_gone && down.ended && !up.closed {
             return Err(io::ErrorKind::ConnectionReset.into());
         }

@@ -4,6 +4,8 @@
 
 mod allowed;
 mod bounds;
+// Wine has none of these programs.
+#[cfg(unix)]
 mod clients;
 mod denied;
 mod forwarder;

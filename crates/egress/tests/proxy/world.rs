@@ -136,6 +136,24 @@ impl World {
     }
 }
 
+/// What whoever reads to the end of a connection that is reset comes to here: the error, or none where the end is
+/// told first, as Wine does (it shuts a socket down before it closes it, whatever the linger).
+pub fn reset_here() -> Option<ErrorKind> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    let told = end_of(&client);
+    assert!(told == Some(ErrorKind::ConnectionReset) || cfg!(windows) && told.is_none(), "{told:?}");
+    told
+}
+
+/// Reads to the end of a connection; the error in place of one.
+pub fn end_of(mut stream: &TcpStream) -> Option<ErrorKind> {
+    stream.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
+}
+
 /// Waits for something that another thread is about to do.
 pub fn until(happened: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;

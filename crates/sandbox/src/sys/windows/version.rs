@@ -1,5 +1,5 @@
 //! Which Windows this is: build, revision and edition, as it is and not as it tells programs without a manifest. It
-//! refuses to decide anything by it: the edition alone is looked at, because Servers are not asked for PSEC.
+//! refuses to decide anything by it, even whether this is a Server.
 
 use windows::Wdk::System::SystemServices::RtlGetVersion;
 use windows::Win32::Foundation::ERROR_SUCCESS;
@@ -23,24 +23,16 @@ pub struct Version {
     pub build: u32,
     /// What the last update made of it, such as 9457; the registry's UBR.
     pub revision: Option<u32>,
-    /// Client or Server.
-    pub edition: Edition,
+    /// The kind of Windows: 1 for a client, 2 and 3 for Servers (winnt.h, VER_NT_*).
+    pub product_type: u8,
+    /// The same as the registry has it: `WinNT` for a client.
+    pub product: Option<String>,
     /// Such as "25H2".
     pub display: Option<String>,
 }
 
-/// What kind of Windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edition {
-    /// For a person's machine.
-    Client,
-    /// A Server or a domain controller.
-    Server,
-    /// It says something else.
-    Unknown,
-}
-
-const KEY: PCWSTR = w!(r"SOFTWARE\Microsoft\Windows NT\CurrentVersion");
+const CURRENT: PCWSTR = w!(r"SOFTWARE\Microsoft\Windows NT\CurrentVersion");
+const PRODUCT: PCWSTR = w!(r"SYSTEM\CurrentControlSet\Control\ProductOptions");
 
 /// Asks.
 pub fn read() -> Result<Version, CallError> {
@@ -55,42 +47,34 @@ pub fn read() -> Result<Version, CallError> {
         major: information.dwMajorVersion,
         minor: information.dwMinorVersion,
         build: information.dwBuildNumber,
-        revision: number(w!("UBR")),
-        edition: edition(information.wProductType),
-        display: text(w!("DisplayVersion")),
+        revision: number(CURRENT, w!("UBR")),
+        product_type: information.wProductType,
+        product: text(PRODUCT, w!("ProductType")),
+        display: text(CURRENT, w!("DisplayVersion")),
     })
 }
 
-/// VER_NT_WORKSTATION 1, VER_NT_DOMAIN_CONTROLLER 2, VER_NT_SERVER 3 (winnt.h).
-fn edition(product: u8) -> Edition {
-    match product {
-        1 => Edition::Client,
-        2 | 3 => Edition::Server,
-        _ => Edition::Unknown,
-    }
-}
-
-fn number(name: PCWSTR) -> Option<u32> {
+fn number(key: PCWSTR, name: PCWSTR) -> Option<u32> {
     let mut number = [0_u8; 4];
-    (value(name, RRF_RT_REG_DWORD, &mut number)? == number.len()).then_some(u32::from_le_bytes(number))
+    (value(key, name, RRF_RT_REG_DWORD, &mut number)? == number.len()).then_some(u32::from_le_bytes(number))
 }
 
-fn text(name: PCWSTR) -> Option<String> {
+fn text(key: PCWSTR, name: PCWSTR) -> Option<String> {
     let mut bytes = [0_u8; 128];
-    let length = value(name, RRF_RT_REG_SZ, &mut bytes)?;
+    let length = value(key, name, RRF_RT_REG_SZ, &mut bytes)?;
     let units: Vec<u16> =
         bytes[..length].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
     wide::text(&units).into_string().ok().filter(|text| !text.is_empty())
 }
 
 /// The length of a value, when it is there, of the kind, and fits.
-fn value(name: PCWSTR, kind: REG_ROUTINE_FLAGS, into: &mut [u8]) -> Option<usize> {
+fn value(key: PCWSTR, name: PCWSTR, kind: REG_ROUTINE_FLAGS, into: &mut [u8]) -> Option<usize> {
     let mut length = into.len() as u32;
     // SAFETY: key and name are literals with their NUL, the buffer is borrowed for the call with its length.
     let status = unsafe {
         RegGetValueW(
             HKEY_LOCAL_MACHINE,
-            KEY,
+            key,
             name,
             kind,
             None,
@@ -107,20 +91,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn product_types_are_those_of_winnt_h() {
-        assert_eq!([0, 1, 2, 3, 4].map(edition), {
-            use Edition::{Client, Server, Unknown};
-            [Unknown, Client, Server, Server, Unknown]
-        });
-        assert_eq!(size_of::<OSVERSIONINFOEXW>(), 284);
-    }
-
-    #[test]
     fn this_machine_is_read() {
         let version = read().expect("a version");
         assert_eq!((version.major, version.minor), (10, 0), "{version:?}");
         assert!(version.build >= 10_240, "{version:?}");
-        assert_ne!(version.edition, Edition::Unknown);
+        assert!((1..=3).contains(&version.product_type), "{version:?}");
+        assert_eq!(size_of::<OSVERSIONINFOEXW>(), 284, "the longer form");
         if lab::is_wine() {
             // The prefix's registry says so.
             assert!(version.revision.is_some(), "{version:?}");
@@ -129,8 +105,8 @@ mod tests {
 
     #[test]
     fn a_value_of_another_kind_is_none() {
-        assert_eq!(number(w!("ProductName")), None);
-        assert_eq!(number(w!("NoSuchValue")), None);
-        assert!(text(w!("ProductName")).is_some());
+        assert_eq!(number(CURRENT, w!("ProductName")), None);
+        assert_eq!(number(CURRENT, w!("NoSuchValue")), None);
+        assert!(text(CURRENT, w!("ProductName")).is_some());
     }
 }

@@ -33,6 +33,20 @@ const BYPASS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// Variables that are the sandbox's own to set.
 const PROXY: [&str; 6] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
+/// Is a variable the same in upper and lower case?
+const FOLDED: bool = cfg!(windows);
+
+fn is_nodes_own(name: &OsStr, folded: bool) -> bool {
+    let prefix = NODE_PREFIX.as_bytes();
+    let start = name.as_encoded_bytes().get(..prefix.len());
+    start.is_some_and(|start| start == prefix || (folded && start.eq_ignore_ascii_case(prefix)))
+}
+
+fn is_proxys(name: &OsStr, folded: bool) -> bool {
+    let mut own = PROXY.iter().chain(&BYPASS);
+    own.any(|own| *own == name || (folded && name.eq_ignore_ascii_case(own)))
+}
+
 /// A variable that cannot be passed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EnvironmentError {
@@ -67,10 +81,10 @@ impl Environment {
         if name.is_empty() || name.as_encoded_bytes().contains(&0) {
             return Err(EnvironmentError::BadName(text::escape(word)));
         }
-        if name.as_encoded_bytes().starts_with(NODE_PREFIX.as_bytes()) {
+        if is_nodes_own(&name, FOLDED) {
             return Err(EnvironmentError::NodesOwn(shown));
         }
-        if PROXY.iter().chain(&BYPASS).any(|own| *own == name) {
+        if is_proxys(&name, FOLDED) {
             return Err(EnvironmentError::Proxys(shown));
         }
         let value = match value {
@@ -122,7 +136,32 @@ impl Environment {
         }
         self.set("NODE_USE_ENV_PROXY", "1");
     }
+
+    /// The same on a system that does not tell case apart: in one spelling.
+    pub fn set_proxy_once(&mut self, url: &str) {
+        for name in PROXY_ONCE {
+            self.set(name, url);
+        }
+        self.set("NODE_USE_ENV_PROXY", "1");
+    }
+
+    /// Put the proxy's port into its variables, which were set before it was known, with port 0.
+    pub fn set_proxy_port(&mut self, port: u16) {
+        for variable in self.variables.iter_mut().filter(|variable| is_proxys(&variable.name, true)) {
+            if let Some(url) = variable.value.to_str().and_then(|url| with_port(url, port)) {
+                variable.value = url.into();
+            }
+        }
+    }
 }
+
+/// The URL of a proxy whose port was not known yet, with its port; none when it is no such URL.
+pub fn with_port(url: &str, port: u16) -> Option<String> {
+    url.strip_suffix(":0").map(|address| format!("{address}:{port}"))
+}
+
+/// The proxy's variables where case is not told apart; a bridge sets them anew when it knows its port.
+pub const PROXY_ONCE: [&str; 3] = [PROXY[0], PROXY[1], PROXY[2]];
 
 /// What programs on a Unix system need, for a caller that passed nothing.
 pub struct UnixDefaults<'a> {
@@ -155,5 +194,47 @@ impl Environment {
         }
         self.set("TMPDIR", defaults.temp);
         self.set("PWD", defaults.work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where case is not told apart, no spelling brings in what is refused.
+    #[test]
+    fn other_cases_of_a_refused_name_are_refused_where_they_are_the_same() {
+        for (name, folded, exact) in
+            [("OZ0_X", true, true), ("oz0_x", true, false), ("Oz0_", true, false), ("OZ1_X", false, false)]
+        {
+            assert_eq!(
+                (is_nodes_own(name.as_ref(), true), is_nodes_own(name.as_ref(), false)),
+                (folded, exact)
+            );
+        }
+        for (name, folded, exact) in [
+            ("HTTP_PROXY", true, true),
+            ("Http_Proxy", true, false),
+            ("no_proxy", true, true),
+            ("PROXY", false, false),
+        ] {
+            assert_eq!((is_proxys(name.as_ref(), true), is_proxys(name.as_ref(), false)), (folded, exact));
+        }
+    }
+
+    #[test]
+    fn a_port_that_comes_later_is_put_in() {
+        let mut environment = Environment::default();
+        environment.set_proxy_once("http://oz0:t@127.0.0.1:0");
+        environment.set("OTHER", "http://x:0");
+        environment.set_proxy_port(47330);
+        assert_eq!(environment.get("HTTPS_PROXY").unwrap(), "http://oz0:t@127.0.0.1:47330");
+        assert_eq!(environment.get("OTHER").unwrap(), "http://x:0");
+        assert_eq!(
+            environment.names(),
+            ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NODE_USE_ENV_PROXY", "OTHER"]
+        );
+        environment.set_proxy_port(1);
+        assert_eq!(environment.get("ALL_PROXY").unwrap(), "http://oz0:t@127.0.0.1:47330");
     }
 }

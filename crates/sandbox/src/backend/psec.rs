@@ -8,8 +8,25 @@ pub mod cmdline;
 pub mod contract;
 pub mod firewall;
 pub mod job;
+pub mod links;
 pub mod paths;
+pub mod plan;
 pub mod route;
 pub mod spec;
+pub mod survey;
 pub mod ui;
 pub mod verdict;
+
+use self::block::WindowsDefaults;
+use crate::environ::Environment;
+use crate::policy::Policy;
+
+/// The command's variables: what the caller passes, what Windows programs need, and the proxy's.
+pub(crate) fn environment(policy: &Policy, defaults: &WindowsDefaults, url: Option<String>) -> Environment {
+    let mut environment = policy.environment.clone();
+    block::set_defaults(&mut environment, defaults);
+    if let Some(url) = url {
+        environment.set_proxy_once(&url);
+    }
+    environment
+}

@@ -123,9 +123,6 @@ pub const MACHINE: [&str; 13] = [
 /// What can be executed by its name alone, where the machine does not say.
 const PATHEXT: &str = ".COM;.EXE;.BAT;.CMD;.VBS;.VBE;.JS;.JSE;.WSF;.WSH;.MSC";
 
-/// A port that is not known yet: whoever knows it puts it in with [`set_proxy_port`].
-pub const PORT_TO_COME: u16 = 0;
-
 /// Add what Windows programs need to what the caller passed. TEMP and TMP are left to Windows.
 pub fn set_defaults(environment: &mut Environment, defaults: &WindowsDefaults) {
     let names: Vec<Vec<u16>> = environment.names().iter().map(|name| fold(&units(name))).collect();

@@ -52,9 +52,10 @@ pub unsafe extern "system" fn create(
     let sid = sid_of(&name);
     let answer = if let Some(hresult) = settings().profile {
         hresult
-    } else if !good(&name) || !fits(&display, 512) || !fits(&description, 2048) || out.is_null() {
-        INVALID_ARGUMENT
-    } else if count != 0 && capabilities.is_null() {
+    } else if !(good(&name) && fits(&display, 512) && fits(&description, 2048))
+        || out.is_null()
+        || (count != 0 && capabilities.is_null())
+    {
         INVALID_ARGUMENT
     } else if exists(&sid) {
         ALREADY_EXISTS

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -47,6 +48,29 @@ impl Machine {
 
     pub fn run(&self, options: &[&str], command: &[&str]) -> Output {
         self.node(&[&["sandbox", "run"], options, &["--"], command].concat()).output().unwrap()
+    }
+
+    /// `sandbox check`, with a data directory of its own that is not there yet.
+    pub fn check(&self, arguments: &[&str]) -> Output {
+        let data = self.path("data").display().to_string();
+        self.node(&[&["sandbox", "check", "--data-dir", &data], arguments].concat()).output().unwrap()
+    }
+
+    /// A script in the work folder that goes on until it is ended, and shows that it does; and one that starts it and
+    /// leaves it behind.
+    pub fn scripts(&self) {
+        let again = "@echo off\r\n:again\r\necho x>>alive\r\nping -n 2 127.0.0.1 >said\r\ngoto again\r\n";
+        fs::write(self.work().join("go-on.bat"), again).unwrap();
+        let leave = "@echo off\r\nstart /b cmd /d /c go-on.bat\r\nping -n 3 127.0.0.1 >waited\r\necho done\r\n";
+        fs::write(self.work().join("leave.bat"), leave).unwrap();
+    }
+
+    /// Does the script go on? It shows so once a second.
+    pub fn goes_on(&self) -> bool {
+        let shown = || fs::metadata(self.work().join("alive")).map_or(0, |found| found.len());
+        let before = shown();
+        std::thread::sleep(Duration::from_secs(4));
+        shown() > before
     }
 
     /// Every call that the stand-ins saw.
@@ -110,4 +134,13 @@ pub fn out(output: &Output) -> String {
 
 pub fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).replace("\r\n", "\n")
+}
+
+/// Waits until it is so.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

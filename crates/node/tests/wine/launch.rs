@@ -63,7 +63,8 @@ fn a_launch_goes_in_one_order() {
 #[test]
 fn the_environment_is_explicit() {
     let machine = Machine::new("");
-    let output = machine.run(&["--env", "GREETING=hello"], &["cmd", "/d", "/c", "echo %GREETING% %OZ0_SOMETHING%"]);
+    let output =
+        machine.run(&["--env", "GREETING=hello"], &["cmd", "/d", "/c", "echo %GREETING% %OZ0_SOMETHING%"]);
     assert_eq!(out(&output), "hello %OZ0_SOMETHING%\n", "{}", err(&output));
     let launch = Launch::of(&machine);
     let names: Vec<String> = serde_json::from_value(launch.one("launch")["variables"].clone()).unwrap();
@@ -92,7 +93,9 @@ fn the_specification_of_a_plain_run_grants_what_was_asked() {
     let specification = &made["specification"];
     assert_eq!(specification["version"], serde_json::json!([1, 0]));
     assert_eq!(made["flags"], 0);
-    let list = |name: &str| -> Vec<String> { serde_json::from_value(specification[name].clone()).unwrap_or_default() };
+    let list = |name: &str| -> Vec<String> {
+        serde_json::from_value(specification[name].clone()).unwrap_or_default()
+    };
     let names = |list: Vec<String>| -> Vec<String> {
         list.iter().map(|path| path.rsplit('\\').next().unwrap().to_lowercase()).collect()
     };
@@ -101,8 +104,14 @@ fn the_specification_of_a_plain_run_grants_what_was_asked() {
     assert!(names(list("deny")).contains(&"data".to_owned()), "{specification}");
     assert!(specification["capabilities"].is_null(), "{specification}");
     let network = &specification["network"];
-    assert!(network["proxy"].is_null() && network["peer"].is_null() && network["ingress"].is_null(), "{network}");
-    assert_eq!(network["egress"], serde_json::json!({"allow_by_default": false, "allow": null, "deny": null}));
+    assert!(
+        network["proxy"].is_null() && network["peer"].is_null() && network["ingress"].is_null(),
+        "{network}"
+    );
+    assert_eq!(
+        network["egress"],
+        serde_json::json!({"allow_by_default": false, "allow": null, "deny": null})
+    );
     // Clipboard, settings, display, desktops, leaving and injection.
     let ui = specification["ui"].as_u64().unwrap();
     assert_eq!(ui & 0x2de, 0x2de, "{ui:#x}");
@@ -132,7 +141,11 @@ fn a_launch_that_fails_at_any_step_has_run_nothing() {
         // What was started was ended before it could run.
         for started in machine.calls("launch").iter().filter(|line| line["error"] == 0) {
             let ended = machine.calls("terminate");
-            assert!(ended.iter().any(|line| line["child"] == started["child"]), "{settings}: {:#?}", machine.ledger());
+            assert!(
+                ended.iter().any(|line| line["child"] == started["child"]),
+                "{settings}: {:#?}",
+                machine.ledger()
+            );
         }
     }
 }
@@ -180,7 +193,8 @@ impl Launch {
         let last = |call: &str| ledger.iter().rposition(|line| line["call"] == call && line["error"] == 0);
         let started = last("launch").unwrap_or_else(|| panic!("nothing was started: {ledger:#?}"));
         let by = ledger[started]["pid"].clone();
-        let made = ledger[..started].iter().rposition(|line| line["call"] == "create" && line["pid"] == by).unwrap();
+        let made =
+            ledger[..started].iter().rposition(|line| line["call"] == "create" && line["pid"] == by).unwrap();
         Launch { lines: ledger[made..].iter().filter(|line| line["pid"] == by).cloned().collect() }
     }
 

@@ -22,7 +22,8 @@ fn asked(machine: &Machine) -> Vec<String> {
 #[test]
 fn contract_1_0_with_flags_3() {
     let machine = Machine::new("version=1.0\nsupport=0x3");
-    let found = "Windows 26200.9457: PSEC contract 1.0 (deny paths, flags 0x2, which MXC v1.0.0 does not name)";
+    let found =
+        "Windows 26200.9457: PSEC contract 1.0 (deny paths, flags 0x2, which MXC v1.0.0 does not name)";
     let [sandbox, second, fix] = lines(&machine);
     assert_eq!(
         sandbox,
@@ -53,7 +54,10 @@ fn contract_1_1_with_flags_f() {
     let found = "Windows 26200.9457: PSEC contract 1.1 (deny paths, enumerate paths, ingress, flags 0x2, which MXC \
                  v1.0.0 does not name)";
     let [sandbox, second, fix] = lines(&machine);
-    assert!(sandbox.starts_with(&format!("Sandbox: tier 0: {found}; this node does not run work in it")), "{sandbox}");
+    assert!(
+        sandbox.starts_with(&format!("Sandbox: tier 0: {found}; this node does not run work in it")),
+        "{sandbox}"
+    );
     assert_eq!(second, found);
     assert!(fix.starts_with("Fix: PSEC (contract 1.1) is here"), "{fix}");
     assert_eq!(asked(&machine), ASKED);
@@ -66,7 +70,8 @@ fn every_other_machine_is_told_as_it_is() {
     let off = ("Sandbox: tier 0: PSEC is switched off", "Fix: PSEC is on the disk and switched off");
     let absent = ("Sandbox: tier 0: build 26200.9457 has no PSEC", "Fix: this build has no PSEC");
     let broken = ("Sandbox: tier 0: PSEC does not work here", "Fix: PSEC is here and does not work");
-    let policy = ("Sandbox: tier 0: the administrator's policy forbids PSEC", "Fix: the administrator's policy");
+    let policy =
+        ("Sandbox: tier 0: the administrator's policy forbids PSEC", "Fix: the administrator's policy");
     for (settings, (first, third), step, steps) in [
         ("psec=absent", absent, "IsApiSetImplemented", 1),
         ("missing=CreateProcessSecurityEnvironment", absent, "no CreateProcessSecurityEnvironment", 2),

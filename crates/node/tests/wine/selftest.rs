@@ -28,7 +28,8 @@ fn each_check_alone_says_whether_wine_keeps_it() {
     for (name, held) in found {
         let machine = Machine::new("");
         let output = machine.check(&["--psec", "--only", name]);
-        let line = out(&output).lines().find(|line| line.starts_with("Self-test ")).unwrap_or_default().to_owned();
+        let line =
+            out(&output).lines().find(|line| line.starts_with("Self-test ")).unwrap_or_default().to_owned();
         println!("{line}");
         assert_eq!(line.starts_with(&format!("Self-test {name}: ok (")), held, "{line}\n{}", err(&output));
         assert_eq!(output.status.success(), held, "{line}");

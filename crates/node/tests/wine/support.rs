@@ -61,7 +61,8 @@ impl Machine {
     pub fn scripts(&self) {
         let again = "@echo off\r\n:again\r\necho x>>alive\r\nping -n 2 127.0.0.1 >said\r\ngoto again\r\n";
         fs::write(self.work().join("go-on.bat"), again).unwrap();
-        let leave = "@echo off\r\nstart /b cmd /d /c go-on.bat\r\nping -n 3 127.0.0.1 >waited\r\necho done\r\n";
+        let leave =
+            "@echo off\r\nstart /b cmd /d /c go-on.bat\r\nping -n 3 127.0.0.1 >waited\r\necho done\r\n";
         fs::write(self.work().join("leave.bat"), leave).unwrap();
     }
 

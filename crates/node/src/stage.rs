@@ -1,10 +1,12 @@
 //! Steps that the node starts itself, each in a process of its own.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use oz0_sandbox::backend;
+use oz0_sandbox::backend::psec::bridge;
 use oz0_sandbox::report::Status;
 use oz0_sandbox::selftest::{perform, subject};
 
@@ -17,6 +19,14 @@ pub enum Stage {
     Subject {
         /// The acts, each a JSON text.
         acts: Vec<OsString>,
+    },
+    /// Inside a container of PSEC: carry connections on the loopback to the proxy's socket, and run the command.
+    Bridge {
+        /// The socket.
+        socket: PathBuf,
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
     },
 }
 
@@ -35,5 +45,25 @@ pub fn main(stage: Stage) -> ExitCode {
             // Nobody reads the answers any more.
             Err(_) => ExitCode::FAILURE,
         },
+        Stage::Bridge { socket, command } => match bridge::run(&socket, &command, variable) {
+            Ok(status) => pass_on(status),
+            Err(error) => {
+                crate::cli::complain(&error.to_string(), None);
+                error.status().into()
+            }
+        },
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    crate::env::value(name.as_ref())?.into_string().ok()
+}
+
+/// End as the command ended. A status of Windows has 32 bits, which no `ExitCode` holds.
+fn pass_on(status: std::process::ExitStatus) -> ExitCode {
+    match status.code() {
+        Some(code) if cfg!(windows) => std::process::exit(code),
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        None => Status::Sandbox.into(),
     }
 }

@@ -135,7 +135,13 @@ pub fn host() -> impl Backend {
 }
 
 /// This system's backend.
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+pub fn host() -> impl Backend {
+    psec::Psec::new(None)
+}
+
+/// This system's backend.
+#[cfg(not(any(target_os = "linux", windows)))]
 pub fn host() -> impl Backend {
     none::NoTierOne
 }

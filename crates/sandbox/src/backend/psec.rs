@@ -1,9 +1,10 @@
 //! The Windows backend: PSEC, Windows' process security environment.
 //!
-//! What is here is pure: the contract as data, and decisions from what Windows answered. It compiles and is tested
-//! on every system; what asks Windows lies in `sys`.
+//! Most of it is pure: the contract as data, and decisions from what Windows answered. That compiles and is tested on
+//! every system. What asks Windows does so through `sys` and exists there alone.
 
 pub mod block;
+pub mod bridge;
 pub mod cmdline;
 pub mod contract;
 pub mod firewall;
@@ -11,11 +12,36 @@ pub mod job;
 pub mod links;
 pub mod paths;
 pub mod plan;
+pub mod program;
 pub mod route;
 pub mod spec;
 pub mod survey;
 pub mod ui;
 pub mod verdict;
+
+#[cfg(windows)]
+mod folder;
+#[cfg(windows)]
+mod host;
+#[cfg(windows)]
+pub mod launch;
+#[cfg(windows)]
+mod probe;
+#[cfg(windows)]
+pub mod profile;
+#[cfg(windows)]
+mod question;
+#[cfg(windows)]
+mod relay;
+#[cfg(windows)]
+mod running;
+#[cfg(windows)]
+mod take;
+#[cfg(windows)]
+mod verify;
+
+#[cfg(windows)]
+pub use host::{Psec, ask, refusal};
 
 use self::block::WindowsDefaults;
 use crate::environ::Environment;

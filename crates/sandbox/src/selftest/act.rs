@@ -52,6 +52,8 @@ pub enum Act {
         /// How a peer is greeted.
         greeting: String,
     },
+    /// Listen on the loopback and reach oneself there.
+    DialItself,
     /// Say where the proxy is.
     FindProxy,
     /// Ask for a page through the proxy.
@@ -286,6 +288,7 @@ impl fmt::Display for Act {
             Act::Send { address, .. } => write!(f, "a datagram to {address}"),
             Act::Ping(_) => f.write_str("ICMP"),
             Act::Serve { .. } => f.write_str("listening"),
+            Act::DialItself => f.write_str("reaching itself on the loopback"),
             Act::FindProxy => f.write_str("finding the proxy"),
             Act::Fetch { url, token } => {
                 let how = match token {

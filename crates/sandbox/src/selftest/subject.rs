@@ -55,6 +55,7 @@ fn attempt(act: &Act) -> io::Result<()> {
         Act::ConnectProxyPort(address) => network::connect_proxy_port(*address),
         Act::Send { address, words } => network::send(*address, words),
         Act::Ping(address) => network::ping(*address),
+        Act::DialItself => network::dial_itself(),
         Act::FindProxy => network::find_proxy(),
         Act::Fetch { url, token } => network::fetch(url, *token),
         Act::Start(number) => processes::start(*number),

@@ -67,8 +67,8 @@ pub enum Dialled {
     Failed(i32),
     /// It reported that its dial was not answered in the time it was given.
     TimedOut,
-    /// It reported that it could not even listen, with this Winsock code.
-    NotListening(i32),
+    /// It reported that it could not even listen, for this reason.
+    NotListening(String),
     /// It never reported, for this reason.
     NoReport(String),
 }
@@ -95,7 +95,7 @@ pub fn decide(dialled: &Dialled) -> Result<Route, NoAnswer> {
         Dialled::TimedOut | Dialled::Failed(WSAETIMEDOUT) => Ok(Route::Relay),
         Dialled::Failed(code) if REFUSED.contains(code) => Ok(Route::Relay),
         Dialled::Failed(code) => Err(NoAnswer(format!("its dial failed with {}", winsock(*code)))),
-        Dialled::NotListening(code) => Err(NoAnswer(format!("it could not listen: {}", winsock(*code)))),
+        Dialled::NotListening(why) => Err(NoAnswer(format!("it could not listen: {why}"))),
         Dialled::NoReport(why) => Err(NoAnswer(format!("the container did not report: {why}"))),
     }
 }
@@ -145,8 +145,7 @@ mod tests {
         }
         for unknown in [
             Dialled::NoReport("it ended with 0xC0000142".into()),
-            Dialled::NotListening(10013),
-            Dialled::NotListening(10107),
+            Dialled::NotListening("Winsock error 10013".into()),
             Dialled::Failed(10107),
             Dialled::Failed(10047),
             Dialled::Failed(0),

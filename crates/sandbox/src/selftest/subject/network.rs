@@ -40,6 +40,19 @@ pub(super) fn send(address: SocketAddr, words: &str) -> Answer {
     }
 }
 
+/// What the loopback of a container leads to: the container itself, or nowhere.
+pub(super) fn dial_itself() -> Answer {
+    let listening = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    });
+    match listening {
+        // The listener is held until the dial is over; who is accepted is whoever dialled.
+        Ok((_listener, address)) => connect(address),
+        Err(error) => Answer::untried("listening on 127.0.0.1", error),
+    }
+}
+
 pub(super) fn ping(address: Ipv4Addr) -> Answer {
     Answer::of(attempt::icmp_towards(address), |()| Seen::Nothing)
 }

@@ -129,7 +129,7 @@ impl Dacl {
 }
 
 /// Generic rights as files have them (winnt.h, GENERIC_*; wdm.h, IoGetFileObjectGenericMapping).
-fn specific(mask: u32) -> u32 {
+pub fn specific(mask: u32) -> u32 {
     [
         (0x8000_0000, FILE_GENERIC_READ.0),
         (0x4000_0000, FILE_GENERIC_WRITE.0),

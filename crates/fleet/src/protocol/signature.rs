@@ -42,6 +42,11 @@ pub struct Head<'a> {
 pub struct Nonce([u8; 16]);
 
 impl Nonce {
+    /// The nonce with these bytes.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Nonce {
+        Nonce(bytes)
+    }
+
     /// Its bytes.
     pub const fn bytes(self) -> [u8; 16] {
         self.0

@@ -42,9 +42,18 @@ pub enum BindError {
 impl Listener {
     /// Listens on the first free port of a range.
     pub fn first_of(ip: IpAddr, ports: RangeInclusive<u16>) -> Result<Listener, BindError> {
+        Listener::first_by(ip, ports, Listener::bind)
+    }
+
+    /// The same, with a way of one's own to listen on one of them.
+    pub fn first_by(
+        ip: IpAddr,
+        ports: RangeInclusive<u16>,
+        listen: impl Fn(SocketAddr) -> io::Result<Listener>,
+    ) -> Result<Listener, BindError> {
         for port in ports.clone() {
             let address = SocketAddr::new(ip, port);
-            match Listener::bind(address) {
+            match listen(address) {
                 Ok(listener) => return Ok(listener),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(source) => return Err(BindError::Bind { address, source }),

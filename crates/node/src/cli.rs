@@ -7,6 +7,7 @@ mod delegate;
 mod explain;
 mod man;
 mod node_run;
+mod relay;
 mod run;
 
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use oz0_sandbox::backend::Refusal;
+use oz0_sandbox::backend::{self, Backend, Refusal};
 use oz0_sandbox::report::Status;
 
 /// Orchestrator Zero's node: runs other people's commands confined on this machine.
@@ -50,6 +51,8 @@ enum Sandbox {
     Run(Box<run::RunArguments>),
     /// Say what confines runs on this machine; with --self-test, whether it holds.
     Check(check::CheckArguments),
+    /// Windows alone: forward a run's connections to its proxy from outside its container.
+    Relay(relay::RelayArguments),
     /// Say what a run may do, what is protected, and which rule decides.
     Explain(Box<explain::ExplainArguments>),
     #[cfg(target_os = "linux")]
@@ -85,6 +88,7 @@ pub fn main() -> ExitCode {
     match cli.verb {
         Verb::Sandbox(Sandbox::Run(arguments)) => run::main(*arguments),
         Verb::Sandbox(Sandbox::Check(arguments)) => check::main(arguments),
+        Verb::Sandbox(Sandbox::Relay(arguments)) => relay::main(arguments),
         Verb::Sandbox(Sandbox::Explain(arguments)) => explain::main(*arguments),
         #[cfg(target_os = "linux")]
         Verb::Sandbox(Sandbox::Delegate(arguments)) => delegate::main(&arguments),
@@ -93,6 +97,12 @@ pub fn main() -> ExitCode {
         Verb::Man(arguments) => man::main(&arguments),
         Verb::Stage(stage) => crate::stage::main(stage),
     }
+}
+
+/// This system's backend, with what the environment hands down.
+fn host() -> Result<impl Backend, Refusal> {
+    let route = crate::env::psec_route();
+    route.map(backend::host).map_err(|reason| Refusal { code: "route", reason, fix: None })
 }
 
 /// One line on stderr, and one with the fix.

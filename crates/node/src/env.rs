@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use oz0_egress::Upstream;
+use oz0_sandbox::backend::psec;
+use oz0_sandbox::backend::psec::route::{self, Route};
 use oz0_sandbox::policy::Caller;
 
 /// Where the node keeps its identity, when `--data-dir` does not say.
@@ -41,6 +43,17 @@ pub fn upstream() -> Result<Option<Upstream>, String> {
     let Some(url) = std::env::var_os(UPSTREAM_PROXY).filter(|url| !url.is_empty()) else { return Ok(None) };
     let url = url.into_string().map_err(|_| format!("{UPSTREAM_PROXY}: not UTF-8"))?;
     Upstream::parse(&url).map(Some).map_err(|error| format!("{UPSTREAM_PROXY}: {error}"))
+}
+
+/// Whether runs by hand in PSEC, which are a preview, are asked for: `1` and nothing else.
+pub fn psec_preview() -> bool {
+    std::env::var_os(psec::PREVIEW).is_some_and(|value| value == "1")
+}
+
+/// The route of PSEC's that the node has asked for already and hands down. Only where there is PSEC.
+pub fn psec_route() -> Result<Option<Route>, String> {
+    let value = std::env::var_os(route::VARIABLE).filter(|_| psec::HERE).unwrap_or_default();
+    Route::parse(&value.to_string_lossy()).map_err(|error| error.to_string())
 }
 
 /// The value of one variable, for `--env NAME`.

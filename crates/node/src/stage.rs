@@ -33,7 +33,8 @@ pub enum Stage {
 /// Do the step.
 pub fn main(stage: Stage) -> ExitCode {
     match stage {
-        Stage::Run => match perform(&backend::host(), std::io::stdin()) {
+        // The route is in the plan that it is handed.
+        Stage::Run => match perform(&backend::host(None), std::io::stdin()) {
             Ok(status) => ExitCode::from(status),
             Err(error) => {
                 crate::cli::complain(&error.to_string(), None);

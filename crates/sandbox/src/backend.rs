@@ -128,20 +128,20 @@ pub fn find_outside(program: &Path, search: Option<&str>) -> Option<std::path::P
     std::env::split_paths(search?).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// This system's backend.
+/// This system's backend. The route is what is already known of PSEC's; elsewhere there is none to know.
 #[cfg(target_os = "linux")]
-pub fn host() -> impl Backend {
+pub fn host(_: Option<psec::route::Route>) -> impl Backend {
     linux::Linux
 }
 
-/// This system's backend.
+/// This system's backend. The route is what is already known of PSEC's; elsewhere there is none to know.
 #[cfg(windows)]
-pub fn host() -> impl Backend {
-    psec::Psec::new(None)
+pub fn host(route: Option<psec::route::Route>) -> impl Backend {
+    psec::Psec::new(route)
 }
 
-/// This system's backend.
+/// This system's backend. The route is what is already known of PSEC's; elsewhere there is none to know.
 #[cfg(not(any(target_os = "linux", windows)))]
-pub fn host() -> impl Backend {
+pub fn host(_: Option<psec::route::Route>) -> impl Backend {
     none::NoTierOne
 }

@@ -12,6 +12,7 @@ pub mod links;
 pub mod policy;
 pub mod private;
 pub mod protected;
+pub mod relay;
 pub mod report;
 mod resolve;
 pub mod run;

@@ -22,3 +22,9 @@ pub use windows::attempt;
 pub use unix::private;
 #[cfg(windows)]
 pub use windows::private;
+
+/// A port that is this process's alone.
+#[cfg(unix)]
+pub use unix::port;
+#[cfg(windows)]
+pub use windows::port;

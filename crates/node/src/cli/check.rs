@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oz0_fleet::check::{self, Check};
-use oz0_fleet::{Facts, Mechanism, Platform, Property, System};
-use oz0_sandbox::backend::{self, Backend, Probed, Refusal};
+use oz0_fleet::{Facts, Property, System, Tier};
+use oz0_sandbox::backend::{Backend, Probed, Refusal, psec};
 use oz0_sandbox::report::Status;
 use oz0_sandbox::selftest::{self, Finding, Lab, Node, Staged};
 use serde::Serialize;
 
-use super::{NodeArguments, answer, answer_json, complain};
+use super::{NodeArguments, answer, answer_json, complain, refuse};
 use crate::env;
 
 /// Why `--psec` and `--sandbox psec` are refused here.
@@ -27,7 +27,7 @@ pub struct CheckArguments {
     /// Look at one property alone, by hand.
     #[arg(long, value_name = "PROPERTY", value_parser = property)]
     only: Option<Property>,
-    /// Windows alone: the same through PSEC.
+    /// Windows alone: the same as --self-test, in PSEC.
     #[arg(long)]
     psec: bool,
     /// Print facts and findings as JSON.
@@ -53,22 +53,35 @@ struct Answer<'a> {
     /// What the self-test found, when it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     self_test: Option<&'a [Finding]>,
+    /// What an administrator may have to do, a line each.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    advice: &'a [String],
 }
 
 /// Check.
 pub fn main(arguments: CheckArguments) -> ExitCode {
-    if arguments.psec {
+    if arguments.psec && !psec::HERE {
         complain(NO_PSEC, None);
         return Status::Sandbox.into();
     }
-    let backend = backend::host();
+    let backend = match super::host() {
+        Ok(backend) => backend,
+        Err(refusal) => return refuse(&refusal, arguments.json),
+    };
     // Before anything else: what is tried is tried in forks of a process with one thread.
     let Probed { facts, lacking } = backend.probe();
     for refusal in &lacking {
         complain(&refusal.reason, None);
     }
-    if !arguments.self_test && arguments.only.is_none() {
-        return tell(&facts, &lacking, None, arguments.json);
+    if !arguments.self_test && !arguments.psec && arguments.only.is_none() {
+        return tell(&facts, &lacking, None, &[], arguments.json);
+    }
+    // A self-test is what earns tier 1, so it is asked for.
+    let facts = Facts { asked: Tier::One, ..facts };
+    if psec::HERE && check::runs_by_hand(&facts).is_none() {
+        // Nothing to test in: the probe's reason is the answer.
+        tell(&facts, &lacking, None, &[], arguments.json);
+        return ExitCode::FAILURE;
     }
     let node = match node(&arguments.node) {
         Ok(node) => node,
@@ -92,9 +105,15 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
     let facts = match (failed, arguments.only) {
         (Some(finding), _) => facts.with_verdict(Err(finding.property)),
         (None, Some(_)) => facts,
-        (None, None) => mechanism(&facts).map_or(facts, |mechanism| facts.with_verdict(Ok(mechanism))),
+        (None, None) => {
+            check::runs_by_hand(&facts).map_or(facts, |mechanism| facts.with_verdict(Ok(mechanism)))
+        }
     };
-    let told = tell(&facts, &lacking, Some(&findings), arguments.json);
+    let advice = match failed {
+        Some(finding) if finding.property == Property::Egress => psec::advice(&node.binary),
+        _ => Vec::new(),
+    };
+    let told = tell(&facts, &lacking, Some(&findings), &advice, arguments.json);
     if failed.is_some() { ExitCode::FAILURE } else { told }
 }
 
@@ -106,19 +125,17 @@ fn node(arguments: &NodeArguments) -> Result<Node, String> {
     })
 }
 
-/// What confines runs on this platform.
-fn mechanism(facts: &Facts) -> Option<Mechanism> {
-    match facts.platform() {
-        Platform::Linux => Some(Mechanism::Linux),
-        Platform::Windows | Platform::Macos | Platform::Other => None,
-    }
-}
-
 /// The answer, on stdout.
-fn tell(facts: &Facts, lacking: &[Refusal], findings: Option<&[Finding]>, json: bool) -> ExitCode {
+fn tell(
+    facts: &Facts,
+    lacking: &[Refusal],
+    findings: Option<&[Finding]>,
+    advice: &[String],
+    json: bool,
+) -> ExitCode {
     let lines = check::lines(facts);
     if json {
-        return answer_json(&Answer { check: Check::of(facts), lines, lacking, self_test: findings });
+        return answer_json(&Answer { check: Check::of(facts), lines, lacking, self_test: findings, advice });
     }
     let [sandbox, found, fix] = lines;
     let mut text = vec![sandbox, found];
@@ -130,6 +147,7 @@ fn tell(facts: &Facts, lacking: &[Refusal], findings: Option<&[Finding]>, json: 
             if findings.iter().any(|finding| !finding.verdict.holds()) {
                 text.push(fix);
             }
+            text.extend_from_slice(advice);
         }
     }
     answer(&text.join("\n"))
@@ -140,6 +158,12 @@ fn closing(facts: &Facts, findings: &[Finding]) -> String {
     let here = match facts.system {
         System::Linux(linux) => {
             linux.kernel.map_or_else(|| "Linux".to_owned(), |kernel| format!("Linux {kernel}"))
+        }
+        System::Windows(windows) => {
+            let contract =
+                windows.contract.map_or_else(String::new, |contract| format!(" contract {contract}"));
+            let build = windows.build.map_or_else(String::new, |build| format!(" {build}"));
+            format!("PSEC{contract} on Windows{build}")
         }
         _ => facts.platform().name().to_owned(),
     };
@@ -156,8 +180,10 @@ fn closing(facts: &Facts, findings: &[Finding]) -> String {
             format!("{here}: {held} of {} checks was looked at, and holds", Property::ALL.len())
         }
         None => format!(
-            "{here} passed the node's self-test: {held} checks; work is routed as {}",
-            oz0_fleet::platform::routed_tier(facts)
+            "{here} passed the node's self-test: {held} checks; work is routed as {}{}",
+            oz0_fleet::platform::routed_tier(facts),
+            // Which it is not until Windows is opened in the one table.
+            if psec::HERE { " until it runs in PSEC" } else { "" },
         ),
     }
 }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use oz0_egress::{Allowlist, Host, decide};
-use oz0_sandbox::backend;
 use oz0_sandbox::limits::{show_duration, show_memory};
 use oz0_sandbox::policy::{Network, Policy};
 use oz0_sandbox::protected::{Protected, rules};
@@ -79,7 +78,7 @@ pub fn main(arguments: ExplainArguments) -> ExitCode {
 }
 
 fn explain_policy(policy: &Policy, json: bool) -> ExitCode {
-    let prepared = match prepare(&backend::host(), policy) {
+    let prepared = match super::host().and_then(|host| prepare(&host, policy)) {
         Ok(prepared) => prepared,
         Err(refusal) => return refuse(&refusal, json),
     };

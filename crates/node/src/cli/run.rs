@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use oz0_egress::Allowlist;
-use oz0_sandbox::backend::{self, Backend as _};
+use oz0_sandbox::backend::{self, Backend as _, psec};
 use oz0_sandbox::environ::Environment;
 use oz0_sandbox::limits::{self, Kind, Limits, Overrides};
 use oz0_sandbox::links::Links;
@@ -158,7 +158,7 @@ impl PolicyArguments {
             sockets: all(self.allow_socket),
             git: GitAccess { hooks: self.git_hooks, outside: self.git },
             network,
-            limits: Limits::fitted(self.kind, backend::host().machine_memory()).with(Overrides {
+            limits: Limits::fitted(self.kind, backend::host(None).machine_memory()).with(Overrides {
                 memory: self.memory,
                 processes: self.processes,
                 cpu: self.cpu,
@@ -188,7 +188,15 @@ pub fn main(arguments: RunArguments) -> ExitCode {
             return Status::Sandbox.into();
         }
     };
-    let backend = backend::host();
+    let backend = match super::host() {
+        Ok(backend) => backend,
+        Err(refusal) => return refuse(&refusal, json),
+    };
+    if psec::HERE && !env::psec_preview() {
+        // What is missing comes first: the preview opens nothing that is not there.
+        let lacking = backend.probe().lacking.into_iter().next();
+        return refuse(&lacking.unwrap_or_else(psec::not_previewed), json);
+    }
     let prepared = match prepare(&backend, &policy) {
         Ok(prepared) => prepared,
         Err(refusal) => return refuse(&refusal, json),

@@ -8,10 +8,16 @@ pub mod bridge;
 pub mod cmdline;
 pub mod contract;
 pub mod firewall;
+#[cfg(not(windows))]
+#[path = "psec/elsewhere.rs"]
+mod here;
+#[cfg(windows)]
+mod here;
 pub mod job;
 pub mod links;
 pub mod paths;
 pub mod plan;
+mod preview;
 pub mod program;
 pub mod route;
 pub mod spec;
@@ -40,8 +46,10 @@ mod take;
 #[cfg(windows)]
 mod verify;
 
+pub use here::{advice, ask, remove_profile};
 #[cfg(windows)]
-pub use host::{Psec, ask, refusal};
+pub use host::{Psec, refusal};
+pub use preview::{HERE, PREVIEW, not_previewed};
 
 use self::block::WindowsDefaults;
 use crate::environ::Environment;

@@ -19,6 +19,7 @@ pub mod known;
 mod lab;
 pub mod library;
 pub mod machine;
+pub mod port;
 pub mod private;
 pub mod process;
 pub mod processmodel;

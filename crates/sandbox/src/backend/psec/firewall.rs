@@ -30,6 +30,24 @@ pub fn allow(program: &str, package: &str) -> Option<String> {
     })
 }
 
+/// What an administrator is told when a container gets no answer from the relay, a line each.
+pub fn advice(program: &str, package: &str) -> Vec<String> {
+    let mut lines = vec![
+        "Where a rule of Windows Firewall holds the relay, a container's connection gets no answer. In an elevated \
+         PowerShell, look for rules that Windows' own prompt made for this program, and delete them where nothing \
+         else needs them:"
+            .to_owned(),
+        format!("  {OF_THE_NODE}"),
+    ];
+    if let Some(allow) = allow(program, package) {
+        lines.push("Where there is none, let the relay in, once:".to_owned());
+        lines.push(format!("  {allow}"));
+        lines.push("Its undo:".to_owned());
+        lines.push(format!("  {UNDO}"));
+    }
+    lines
+}
+
 /// A PowerShell literal in single quotes. PowerShell takes four typographic marks for single quotes too, so each
 /// of them is doubled as well; controls cannot be in a path and are left out of a line that is to be copied.
 pub fn quoted(text: &str) -> String {
@@ -71,6 +89,15 @@ mod tests {
             )
         );
         assert!(UNDO.contains(RULE));
+    }
+
+    #[test]
+    fn the_advice_begins_with_what_is_there_and_ends_with_the_undo() {
+        let lines = advice(r"C:\a.exe", SID);
+        let place = |text: &str| lines.iter().position(|line| line.trim() == text);
+        let allowed = allow(r"C:\a.exe", SID).unwrap();
+        assert!(place(OF_THE_NODE) < place(&allowed) && place(&allowed) < place(UNDO), "{lines:?}");
+        assert_eq!(advice("a.exe", "nobody").len(), 2, "no command for what is no profile");
     }
 
     /// C152: a path with a space and an apostrophe is one literal.

@@ -7,6 +7,7 @@
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is the report of a test")]
 
+mod imports;
 mod refused;
 mod server;
 mod support;

@@ -20,7 +20,9 @@ fn nothing_is_imported_that_an_older_windows_lacks() {
     assert!(imports.iter().any(|(library, name)| library == "kernel32.dll" && name == "CreateProcessW"));
     let newer: Vec<_> = imports
         .iter()
-        .filter(|(library, name)| library != "msvcrt.dll" && !known.contains(&(library.clone(), name.as_str())))
+        .filter(|(library, name)| {
+            library != "msvcrt.dll" && !known.contains(&(library.clone(), name.as_str()))
+        })
         .collect();
     assert!(newer.is_empty(), "since when has Windows had these? {newer:#?}");
     // By name: what the node asks for on newer systems alone, or Wine lacks.

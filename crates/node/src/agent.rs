@@ -65,6 +65,8 @@ fn reported(answer: Value) -> Option<Value> {
     answer.remove("self_test");
     answer.remove("lacking");
     answer.remove("lines");
+    answer.remove("route");
+    answer.remove("advice");
     answer.contains_key("tier").then_some(Value::Object(answer))
 }
 

@@ -101,8 +101,12 @@ pub fn main() -> ExitCode {
 
 /// This system's backend, with what the environment hands down.
 fn host() -> Result<impl Backend, Refusal> {
-    let route = crate::env::psec_route();
-    route.map(backend::host).map_err(|reason| Refusal { code: "route", reason, fix: None })
+    crate::env::psec_route().map(backend::host).map_err(bad_route)
+}
+
+/// What the environment hands down is no route.
+fn bad_route(reason: String) -> Refusal {
+    Refusal { code: "route", reason, fix: None }
 }
 
 /// One line on stderr, and one with the fix.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use oz0_fleet::check::{self, Check};
 use oz0_fleet::{Facts, Property, System, Tier};
-use oz0_sandbox::backend::{Backend, Probed, Refusal, psec};
+use oz0_sandbox::backend::psec::route::Route;
+use oz0_sandbox::backend::{self, Backend, Probed, Refusal, psec};
 use oz0_sandbox::report::Status;
 use oz0_sandbox::selftest::{self, Finding, Lab, Node, Staged};
 use serde::Serialize;
@@ -50,12 +51,22 @@ struct Answer<'a> {
     lines: [String; 3],
     /// What is missing here, each with the step that failed and the system's answer.
     lacking: &'a [Refusal],
-    /// What the self-test found, when it ran.
+    #[serde(flatten)]
+    tested: Option<&'a Tested>,
+}
+
+/// What the self-test found, when it ran.
+#[derive(Serialize)]
+struct Tested {
+    /// Property by property.
+    #[serde(rename = "self_test")]
+    findings: Vec<Finding>,
+    /// How a container reaches its proxy here, where that is asked: the node hands it to what it starts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    self_test: Option<&'a [Finding]>,
+    route: Option<Route>,
     /// What an administrator may have to do, a line each.
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    advice: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<String>,
 }
 
 /// Check.
@@ -64,23 +75,23 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
         complain(NO_PSEC, None);
         return Status::Sandbox.into();
     }
-    let backend = match super::host() {
-        Ok(backend) => backend,
-        Err(refusal) => return refuse(&refusal, arguments.json),
+    let handed_down = match env::psec_route() {
+        Ok(route) => route,
+        Err(reason) => return refuse(&super::bad_route(reason), arguments.json),
     };
     // Before anything else: what is tried is tried in forks of a process with one thread.
-    let Probed { facts, lacking } = backend.probe();
+    let Probed { facts, lacking } = backend::host(handed_down).probe();
     for refusal in &lacking {
         complain(&refusal.reason, None);
     }
     if !arguments.self_test && !arguments.psec && arguments.only.is_none() {
-        return tell(&facts, &lacking, None, &[], arguments.json);
+        return tell(&facts, &lacking, None, arguments.json);
     }
     // A self-test is what earns tier 1, so it is asked for.
     let facts = Facts { asked: Tier::One, ..facts };
     if psec::HERE && check::runs_by_hand(&facts).is_none() {
         // Nothing to test in: the probe's reason is the answer.
-        tell(&facts, &lacking, None, &[], arguments.json);
+        tell(&facts, &lacking, None, arguments.json);
         return ExitCode::FAILURE;
     }
     let node = match node(&arguments.node) {
@@ -90,6 +101,8 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
             return Status::Sandbox.into();
         }
     };
+    let route = route(handed_down, &node);
+    let backend = backend::host(route);
     let launcher = Staged::new(&backend, &node.binary);
     let lab = match Lab::new(&launcher, &node) {
         Ok(lab) => lab,
@@ -110,11 +123,23 @@ pub fn main(arguments: CheckArguments) -> ExitCode {
         }
     };
     let advice = match failed {
-        Some(finding) if finding.property == Property::Egress => psec::advice(&node.binary),
+        Some(finding) if finding.property == Property::Egress && route == Some(Route::Relay) => {
+            psec::advice(&node.binary)
+        }
         _ => Vec::new(),
     };
-    let told = tell(&facts, &lacking, Some(&findings), &advice, arguments.json);
-    if failed.is_some() { ExitCode::FAILURE } else { told }
+    let failed = failed.is_some();
+    let told = tell(&facts, &lacking, Some(&Tested { findings, route, advice }), arguments.json);
+    if failed { ExitCode::FAILURE } else { told }
+}
+
+/// The route that every launch of this self-test takes, asked once where there is one to ask for. Without an answer
+/// the first check meets the same question and says what was in its way.
+fn route(handed_down: Option<Route>, node: &Node) -> Option<Route> {
+    if handed_down.is_some() || !psec::HERE {
+        return handed_down;
+    }
+    psec::ask(&node.binary).inspect_err(|refusal| complain(&refusal.reason, None)).ok()
 }
 
 fn node(arguments: &NodeArguments) -> Result<Node, String> {
@@ -126,22 +151,16 @@ fn node(arguments: &NodeArguments) -> Result<Node, String> {
 }
 
 /// The answer, on stdout.
-fn tell(
-    facts: &Facts,
-    lacking: &[Refusal],
-    findings: Option<&[Finding]>,
-    advice: &[String],
-    json: bool,
-) -> ExitCode {
+fn tell(facts: &Facts, lacking: &[Refusal], tested: Option<&Tested>, json: bool) -> ExitCode {
     let lines = check::lines(facts);
     if json {
-        return answer_json(&Answer { check: Check::of(facts), lines, lacking, self_test: findings, advice });
+        return answer_json(&Answer { check: Check::of(facts), lines, lacking, tested });
     }
     let [sandbox, found, fix] = lines;
     let mut text = vec![sandbox, found];
-    match findings {
+    match tested {
         None => text.push(fix),
-        Some(findings) => {
+        Some(Tested { findings, advice, .. }) => {
             text.extend(findings.iter().map(Finding::to_string));
             text.push(closing(facts, findings));
             if findings.iter().any(|finding| !finding.verdict.holds()) {

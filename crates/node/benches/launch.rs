@@ -45,7 +45,8 @@ impl Subject {
     }
 }
 
-fn main() {
+/// Measure.
+pub fn main() {
     // Cargo adds `--bench`.
     let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(200usize);
     let top = tempfile::Builder::new().prefix("oz0-launch").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

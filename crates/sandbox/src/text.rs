@@ -274,7 +274,8 @@ pub fn split_variable(word: &OsStr) -> (OsString, Option<OsString>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use self::units::{ODD, Unit, text};
     use super::*;
     use proptest::prelude::*;
     use std::path::PathBuf;
@@ -312,23 +313,53 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
-    #[test]
-    fn bytes_that_are_not_utf_8_survive() {
-        use std::os::unix::ffi::OsStringExt as _;
-        let one = PathBuf::from(OsString::from_vec(b"/tmp/\xff\\".to_vec()));
-        assert_eq!(escape(&one), "/tmp/\\xff\\\\");
-        let json = serde_json::to_string(&Both { one: one.clone(), many: vec![one.clone()] }).unwrap();
-        assert_eq!(json, r#"{"one":{"bytes":"2f746d702fff5c"},"many":[{"bytes":"2f746d702fff5c"}]}"#);
-        assert_eq!(serde_json::from_str::<Both>(&json).unwrap().one, one);
+    #[cfg(windows)]
+    mod units {
+        pub(super) type Unit = u16;
+        /// Half a pair of UTF-16.
+        pub(super) const ODD: Unit = 0xd800;
+
+        pub(super) fn text(units: &[Unit]) -> std::ffi::OsString {
+            std::os::windows::ffi::OsStringExt::from_wide(units)
+        }
     }
 
     #[cfg(unix)]
+    mod units {
+        pub(super) type Unit = u8;
+        /// A byte of no UTF-8.
+        pub(super) const ODD: Unit = 0xff;
+
+        pub(super) fn text(units: &[Unit]) -> std::ffi::OsString {
+            std::os::unix::ffi::OsStringExt::from_vec(units.to_vec())
+        }
+    }
+
+    /// A path with what is no text on this system, and with what a terminal acts on.
+    pub(crate) fn odd_path() -> PathBuf {
+        let mut name = text(&[ODD]);
+        name.push(" \"x\n");
+        PathBuf::from("/tmp").join(name)
+    }
+
+    #[test]
+    fn what_is_no_text_survives() {
+        let one: PathBuf = text(&[b'a'.into(), ODD, b'\\'.into()]).into();
+        let (printed, hexadecimal) =
+            if cfg!(windows) { ("a\\xed\\xa0\\x80\\", "0061d800005c") } else { ("a\\xff\\\\", "61ff5c") };
+        assert_eq!(escape(&one), printed);
+        let json = serde_json::to_string(&Both { one: one.clone(), many: vec![one.clone()] }).unwrap();
+        assert_eq!(
+            json,
+            format!(r#"{{"one":{{"bytes":"{hexadecimal}"}},"many":[{{"bytes":"{hexadecimal}"}}]}}"#)
+        );
+        assert_eq!(serde_json::from_str::<Both>(&json).unwrap().one, one);
+    }
+
     proptest! {
         #[test]
-        fn every_path_reads_back_and_prints_on_one_safe_line(bytes in prop::collection::vec(1_u8.., 0..40)) {
-            use std::os::unix::ffi::OsStringExt as _;
-            let both = Both { one: OsString::from_vec(bytes).into(), many: Vec::new() };
+        fn every_path_reads_back_and_prints_on_one_safe_line(units in prop::collection::vec(Unit::MIN + 1.., 0..40)) {
+            let both = Both { one: text(&units).into(), many: Vec::new() };
             let json = serde_json::to_string(&both).unwrap();
             prop_assert!(!escape(&both.one).chars().any(is_hidden));
             prop_assert_eq!(serde_json::from_str::<Both>(&json).unwrap(), both);

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sys::attempt;
 use crate::text;
 
 /// One thing to try.
@@ -236,17 +237,12 @@ impl Refused {
                 RefusalKind::Exhausted
             }
             io::ErrorKind::Unsupported => RefusalKind::Unsupported,
-            _ if error.raw_os_error().is_some_and(is_unsupported) => RefusalKind::Unsupported,
+            _ if error.raw_os_error().is_some_and(attempt::is_unsupported) => RefusalKind::Unsupported,
+            _ if error.raw_os_error().is_some_and(attempt::is_exhausted) => RefusalKind::Exhausted,
             _ => RefusalKind::Other,
         };
         Refused { kind, code: error.raw_os_error() }
     }
-}
-
-/// Address families and protocols have numbers of their own for this.
-fn is_unsupported(code: i32) -> bool {
-    // EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT; Windows has the same three from 10043 on.
-    if cfg!(windows) { matches!(code, 10043 | 10044 | 10047) } else { matches!(code, 93 | 94 | 97) }
 }
 
 impl fmt::Display for Refused {
@@ -316,12 +312,10 @@ impl fmt::Display for Act {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
-    use std::os::unix::ffi::OsStringExt as _;
 
     #[test]
-    fn acts_come_back_as_they_went_whatever_bytes_a_path_holds() {
-        let odd = PathBuf::from(OsString::from_vec(b"/tmp/\xff \"x\n".to_vec()));
+    fn acts_come_back_as_they_went_whatever_a_path_holds() {
+        let odd = text::tests::odd_path();
         for act in [
             Act::Read(odd.clone()),
             Act::Rename { from: odd.clone(), to: odd },
@@ -338,20 +332,25 @@ mod tests {
 
     #[test]
     fn refusals_keep_their_number_and_have_a_kind() {
-        for (code, kind) in [
-            (libc::EACCES, RefusalKind::Denied),
-            (libc::EPERM, RefusalKind::Denied),
-            (libc::EROFS, RefusalKind::ReadOnly),
-            (libc::EBUSY, RefusalKind::Busy),
-            (libc::ENOENT, RefusalKind::NotFound),
-            (libc::ECONNREFUSED, RefusalKind::ConnectionRefused),
-            (libc::ENETUNREACH, RefusalKind::Unreachable),
-            (libc::EAFNOSUPPORT, RefusalKind::Unsupported),
-            (libc::EAGAIN, RefusalKind::Exhausted),
-            (libc::EXDEV, RefusalKind::Other),
-        ] {
+        // As Linux numbers them, and as Windows does, a socket's apart from a file's.
+        let (linux, windows) = (0, 1);
+        let numbers = [
+            ([13, 5], RefusalKind::Denied),
+            ([1, 10013], RefusalKind::Denied),
+            ([30, 19], RefusalKind::ReadOnly),
+            ([16, 170], RefusalKind::Busy),
+            ([2, 3], RefusalKind::NotFound),
+            ([111, 10061], RefusalKind::ConnectionRefused),
+            ([101, 10051], RefusalKind::Unreachable),
+            ([97, 10047], RefusalKind::Unsupported),
+            ([11, 1816], RefusalKind::Exhausted),
+            ([12, 1455], RefusalKind::Exhausted),
+            ([18, 17], RefusalKind::Other),
+        ];
+        for (codes, kind) in numbers {
+            let code = codes[if cfg!(windows) { windows } else { linux }];
             let refused = Refused::from_error(&io::Error::from_raw_os_error(code));
-            assert_eq!((refused.kind, refused.code), (kind, Some(code)));
+            assert_eq!((refused.kind, refused.code), (kind, Some(code)), "{code}");
         }
     }
 }

@@ -116,30 +116,29 @@ pub fn words(answer: &Answer) -> String {
 mod tests {
     use super::*;
     use crate::selftest::act::Refused;
-    use std::io::Error;
 
     fn tried(outside: Answer, inside: Answer) -> Tried {
         Tried { act: Act::Read("/x".into()), outside, inside }
     }
 
-    fn refused(code: i32) -> Answer {
-        Answer::Refused(Refused::from_error(&Error::from_raw_os_error(code)))
+    fn refused(kind: RefusalKind) -> Answer {
+        Answer::Refused(Refused { kind, code: None })
     }
 
     const DONE: Answer = Answer::Done(Seen::Nothing);
 
     #[test]
     fn only_the_right_refusal_with_a_control_holds() {
-        assert!(tried(DONE, refused(libc::EACCES)).refused(FORBIDDEN).is_ok());
+        assert!(tried(DONE, refused(RefusalKind::Denied)).refused(FORBIDDEN).is_ok());
         let verdict = |outside, inside| tried(outside, inside).refused(FORBIDDEN).unwrap_err();
         assert!(matches!(verdict(DONE, DONE), Fault::Broken(_)));
         for (outside, inside) in [
-            (DONE, refused(libc::ENOENT)),
-            (DONE, refused(libc::ETIMEDOUT)),
+            (DONE, refused(RefusalKind::NotFound)),
+            (DONE, refused(RefusalKind::TimedOut)),
             (DONE, Answer::Untried("x".into())),
-            (refused(libc::EACCES), refused(libc::EACCES)),
-            (Answer::Untried("x".into()), refused(libc::EACCES)),
-            (refused(libc::EACCES), DONE),
+            (refused(RefusalKind::Denied), refused(RefusalKind::Denied)),
+            (Answer::Untried("x".into()), refused(RefusalKind::Denied)),
+            (refused(RefusalKind::Denied), DONE),
         ] {
             assert!(matches!(verdict(outside, inside), Fault::Undecided(_)));
         }
@@ -147,10 +146,10 @@ mod tests {
 
     #[test]
     fn what_the_host_refuses_too_is_closed_unless_it_opens_inside() {
-        assert!(tried(refused(libc::EACCES), refused(libc::EPERM)).closed(FORBIDDEN).is_ok());
-        let open = tried(refused(libc::EACCES), DONE).closed(FORBIDDEN);
+        assert!(tried(refused(RefusalKind::Denied), refused(RefusalKind::Denied)).closed(FORBIDDEN).is_ok());
+        let open = tried(refused(RefusalKind::Denied), DONE).closed(FORBIDDEN);
         assert!(matches!(open, Err(Fault::Broken(_))));
-        let unknown = tried(Answer::Untried("x".into()), refused(libc::EPERM)).closed(FORBIDDEN);
+        let unknown = tried(Answer::Untried("x".into()), refused(RefusalKind::Denied)).closed(FORBIDDEN);
         assert!(matches!(unknown, Err(Fault::Undecided(_))));
     }
 
@@ -158,7 +157,7 @@ mod tests {
     fn what_must_be_done_is_broken_when_refused_and_undecided_when_not_tried() {
         let act = Act::FindProxy;
         assert!(done(&act, &DONE).is_ok());
-        assert!(matches!(done(&act, &refused(libc::EACCES)), Err(Fault::Broken(_))));
+        assert!(matches!(done(&act, &refused(RefusalKind::Denied)), Err(Fault::Broken(_))));
         assert!(matches!(done(&act, &Answer::Untried("x".into())), Err(Fault::Undecided(_))));
     }
 }

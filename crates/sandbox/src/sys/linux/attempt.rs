@@ -12,6 +12,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 
 use super::signals::Signals;
 
+/// Numbers that the standard library gives no kind: address families and protocols that are not here.
+pub fn is_unsupported(code: i32) -> bool {
+    matches!(code, libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT | libc::EAFNOSUPPORT)
+}
+
+/// The same of what there is no more of: every such number has a kind here.
+pub fn is_exhausted(_: i32) -> bool {
+    false
+}
+
 /// CPU time that this process has used, all threads together.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

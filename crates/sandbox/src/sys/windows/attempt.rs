@@ -25,6 +25,19 @@ use windows::Win32::System::Threading::{
     PROCESS_VM_OPERATION, PROCESS_VM_READ, PROCESS_VM_WRITE, TerminateProcess, WaitForSingleObject,
 };
 
+/// Numbers that the standard library gives no kind: address families and protocols that are not here.
+pub fn is_unsupported(code: i32) -> bool {
+    // WSAEPROTONOSUPPORT, WSAESOCKTNOSUPPORT, WSAEAFNOSUPPORT (Microsoft Learn, Windows Sockets error codes).
+    matches!(code, 10043 | 10044 | 10047)
+}
+
+/// The same of what there is no more of.
+pub fn is_exhausted(code: i32) -> bool {
+    // ERROR_COMMITMENT_LIMIT; ERROR_NOT_ENOUGH_QUOTA, which a job's limit of processes gives (Microsoft Learn, System
+    // error codes, JOBOBJECT_BASIC_LIMIT_INFORMATION).
+    matches!(code, 1455 | 1816)
+}
+
 /// CPU time that this process has used, all threads together.
 pub fn cpu_time() -> Duration {
     let mut times = [FILETIME::default(); 4];

@@ -11,10 +11,37 @@ use oz0_sandbox::policy::Caller;
 /// Where the node keeps its identity, when `--data-dir` does not say.
 pub const DATA_DIR: &str = "OZ0_DATA_DIR";
 
+/// Where this system's users have what is theirs.
+struct Places {
+    /// The variable that names the home folder.
+    home: &'static str,
+    /// Where data is kept: below the folder that a variable names, the first that is set.
+    data: &'static [(&'static str, &'static str)],
+    /// Where it is kept when none is.
+    last: &'static str,
+}
+
+const PLACES: Places = if cfg!(windows) {
+    Places {
+        home: "USERPROFILE",
+        data: &[
+            ("LOCALAPPDATA", "orchestrator-zero-node"),
+            ("USERPROFILE", r"AppData\Local\orchestrator-zero-node"),
+        ],
+        last: r"C:\ProgramData\orchestrator-zero-node",
+    }
+} else {
+    Places {
+        home: "HOME",
+        data: &[("XDG_DATA_HOME", "oz0-node"), ("HOME", ".local/share/oz0-node")],
+        last: "/var/lib/oz0-node",
+    }
+};
+
 /// What of the user's surroundings decides what is protected and said.
 pub fn caller() -> Caller {
     Caller {
-        home: folder("HOME"),
+        home: folder(PLACES.home),
         config_home: folder("XDG_CONFIG_HOME"),
         terminal: std::env::var("TERM").ok().filter(|name| is_terminal_name(name)),
         search: std::env::var("PATH").ok(),
@@ -28,9 +55,8 @@ pub fn data_directory(asked: Option<PathBuf>) -> PathBuf {
     asked
         .map(|asked| std::path::absolute(&asked).unwrap_or(asked))
         .or_else(|| folder(DATA_DIR))
-        .or_else(|| folder("XDG_DATA_HOME").map(|data| data.join("oz0-node")))
-        .or_else(|| folder("HOME").map(|home| home.join(".local/share/oz0-node")))
-        .unwrap_or_else(|| PathBuf::from("/var/lib/oz0-node"))
+        .or_else(|| PLACES.data.iter().find_map(|(name, below)| folder(name).map(|data| data.join(below))))
+        .unwrap_or_else(|| PathBuf::from(PLACES.last))
 }
 
 /// The proxy that this machine's own way out leads through, as `http://[user:password@]host:port`. A variable and

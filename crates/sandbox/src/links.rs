@@ -8,6 +8,10 @@
 
 #[cfg(target_os = "linux")]
 mod scan;
+#[cfg(any(target_os = "linux", windows))]
+mod tally;
+#[cfg(windows)]
+mod windows;
 
 use crate::text::escape;
 use serde::{Deserialize, Serialize};
@@ -172,7 +176,10 @@ pub fn left(roots: &[PathBuf], before: &Findings, since: SystemTime, limit: Dura
 }
 
 /// What is looked for.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the scan of that system is not here"))]
+#[cfg_attr(
+    not(any(target_os = "linux", windows)),
+    allow(dead_code, reason = "the scan of that system is not here")
+)]
 struct Look {
     hard_links: bool,
     /// Only symlinks that are new.
@@ -182,7 +189,10 @@ struct Look {
 }
 
 /// What makes a symlink new.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the scan of that system is not here"))]
+#[cfg_attr(
+    not(any(target_os = "linux", windows)),
+    allow(dead_code, reason = "the scan of that system is not here")
+)]
 struct Since {
     time: SystemTime,
     /// The links that were there, when all of them are known.
@@ -194,13 +204,21 @@ fn take(roots: &[PathBuf], look: Look, cancel: &AtomicBool) -> Findings {
     scan::take(&outermost(roots), &look, cancel)
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+fn take(roots: &[PathBuf], look: Look, cancel: &AtomicBool) -> Findings {
+    windows::take(&outermost(roots), &look, cancel)
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 fn take(_roots: &[PathBuf], _look: Look, _cancel: &AtomicBool) -> Findings {
     Findings { cut: Some(Cut::NotHere), ..Findings::default() }
 }
 
 /// The roots that lie below no other, or a name would be counted twice.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "the scan of that system is not here"))]
+#[cfg_attr(
+    not(any(target_os = "linux", windows)),
+    allow(dead_code, reason = "the scan of that system is not here")
+)]
 fn outermost(roots: &[PathBuf]) -> Vec<&Path> {
     let paths: BTreeSet<&Path> = roots.iter().map(PathBuf::as_path).collect();
     let below = |path: &&Path| paths.iter().any(|root| root != path && path.starts_with(root));

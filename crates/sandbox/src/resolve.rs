@@ -9,6 +9,8 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::sys::stamps;
+
 /// As many links as Linux itself follows in one path.
 const LINKS: usize = 40;
 
@@ -37,6 +39,12 @@ pub(crate) struct Resolved {
 
 /// Follows `path` from `from`, which must be real already.
 pub(crate) fn resolve(from: &Path, path: &Path) -> Resolved {
+    let resolved = follow(from, path);
+    // The parts were taken as they were written; two spellings of one place must not be taken for two.
+    Resolved { real: stamps::spelled(&resolved.real), ..resolved }
+}
+
+fn follow(from: &Path, path: &Path) -> Resolved {
     let mut real = from.to_path_buf();
     let mut links = Vec::new();
     let mut rest = VecDeque::new();
@@ -69,7 +77,7 @@ pub(crate) fn resolve(from: &Path, path: &Path) -> Resolved {
                             Ok(target) => target,
                             Err(error) => return Resolved { links, real, end: End::Unknown(error.kind()) },
                         };
-                        links.push(real.clone());
+                        links.push(stamps::spelled(&real));
                         real.pop();
                         prepend(&mut rest, &target);
                     }

@@ -17,11 +17,11 @@ pub use linux::attempt;
 #[cfg(windows)]
 pub use windows::attempt;
 
-/// What only this user reaches.
+/// What only this user reaches, and what tells one state of a file from another.
 #[cfg(unix)]
-pub use unix::private;
+pub use unix::{private, stamps};
 #[cfg(windows)]
-pub use windows::private;
+pub use windows::{private, stamps};
 
 /// A port that is this process's alone.
 #[cfg(unix)]

@@ -344,7 +344,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_no_text_survives() {
-        let one: PathBuf = text(&[b'a'.into(), ODD, b'\\'.into()]).into();
+        let one: PathBuf = text(&[Unit::from(b'a'), ODD, Unit::from(b'\\')]).into();
         let (printed, hexadecimal) =
             if cfg!(windows) { ("a\\xed\\xa0\\x80\\", "0061d800005c") } else { ("a\\xff\\\\", "61ff5c") };
         assert_eq!(escape(&one), printed);

@@ -3,7 +3,8 @@
 //! A folder is opened by its path below the root with openat2, which refuses symlinks on the way: what the
 //! running command moves or replaces meanwhile cannot lead the scan outside. Depth costs no descriptors.
 
-use super::{Cut, Findings, Leaving, Look, Shared};
+use super::tally::Tally;
+use super::{Findings, Leaving, Look, Shared};
 use crate::resolve::resolve;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, StatxFlags};
 use std::collections::HashMap;
@@ -12,40 +13,30 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
 
 /// Files with several names that are kept in mind (about 150 bytes each).
 const KEPT: usize = 500_000;
 
 pub(super) fn take(roots: &[&Path], look: &Look, cancel: &AtomicBool) -> Findings {
-    let mut scan = Scan {
-        roots,
-        look,
-        cancel,
-        end: Instant::now() + look.limit,
-        shared: HashMap::new(),
-        symlinks: Vec::new(),
-        findings: Findings::default(),
-    };
+    let mut scan = Scan { roots, look, tally: Tally::new(look, cancel), shared: HashMap::new() };
     for root in roots {
         scan.root(root);
-        if matches!(scan.findings.cut, Some(Cut::Cancelled | Cut::Time | Cut::Entries)) {
+        if scan.tally.is_cut() {
             break;
         }
     }
-    scan.finish()
+    let outside = |file: &Shared| file.inside < file.names;
+    scan.tally.finish(scan.shared.into_values().filter(outside).collect())
 }
 
 struct Scan<'a> {
     roots: &'a [&'a Path],
     look: &'a Look,
-    cancel: &'a AtomicBool,
-    end: Instant,
+    tally: Tally<'a>,
     /// Files with several names, by device and inode.
     shared: HashMap<(u32, u32, u64), Shared>,
-    symlinks: Vec<Leaving>,
-    findings: Findings,
 }
 
 impl Scan<'_> {
@@ -53,7 +44,7 @@ impl Scan<'_> {
         let folder_flags =
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let Ok(top) = rustix::fs::open(root, folder_flags, Mode::empty()) else {
-            self.unreadable(root);
+            self.tally.unreadable(root);
             return;
         };
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -67,7 +58,7 @@ impl Scan<'_> {
                     continue;
                 }
                 Err(_) => {
-                    self.unreadable(&root.join(&below));
+                    self.tally.unreadable(&root.join(&below));
                     continue;
                 }
             };
@@ -92,15 +83,14 @@ impl Scan<'_> {
         let mut names = RawDir::new(folder, buffer);
         while let Some(entry) = names.next() {
             let Ok(entry) = entry else {
-                self.unreadable(&root.join(below));
+                self.tally.unreadable(&root.join(below));
                 return true;
             };
             let name = entry.file_name();
             if name == c"." || name == c".." {
                 continue;
             }
-            self.findings.looked_at += 1;
-            if self.findings.looked_at.is_multiple_of(256) && self.is_over() {
+            if self.tally.looked_at(256) && self.tally.is_over() {
                 return false;
             }
             let kind = match entry.file_type() {
@@ -117,7 +107,7 @@ impl Scan<'_> {
                 _ => {}
             }
         }
-        !self.is_over()
+        !self.tally.is_over()
     }
 
     fn symlink(&mut self, path: &Path, folder: BorrowedFd<'_>, name: &CStr) {
@@ -133,13 +123,7 @@ impl Scan<'_> {
                 return;
             }
         }
-        self.findings.symlinks_in_all += 1;
-        // Bounded, and the first by name whatever the order they are met in.
-        self.symlinks.push(Leaving { path: path.to_owned(), target });
-        if self.symlinks.len() > 16 * self.look.listed {
-            self.symlinks.sort();
-            self.symlinks.truncate(self.look.listed);
-        }
+        self.tally.leaves(Leaving { path: path.to_owned(), target });
     }
 
     fn file(&mut self, path: impl Fn() -> PathBuf, folder: BorrowedFd<'_>, name: &CStr) {
@@ -150,44 +134,13 @@ impl Scan<'_> {
             return;
         }
         if self.shared.len() == KEPT {
-            self.findings.cut = Some(Cut::Entries);
+            self.tally.too_many();
             return;
         }
         let identity = (status.stx_dev_major, status.stx_dev_minor, status.stx_ino);
         let names = u64::from(status.stx_nlink);
         let shared = self.shared.entry(identity).or_insert_with(|| Shared { path: path(), names, inside: 0 });
         shared.inside += 1;
-    }
-
-    fn unreadable(&mut self, folder: &Path) {
-        self.findings.cut.get_or_insert_with(|| Cut::Unreadable(folder.to_owned()));
-    }
-
-    fn is_over(&mut self) -> bool {
-        let cut = if self.findings.cut == Some(Cut::Entries) {
-            Cut::Entries
-        } else if self.cancel.load(Ordering::Relaxed) {
-            Cut::Cancelled
-        } else if Instant::now() >= self.end {
-            Cut::Time
-        } else {
-            return false;
-        };
-        self.findings.cut = Some(cut);
-        true
-    }
-
-    fn finish(mut self) -> Findings {
-        let outside = |file: &Shared| file.inside < file.names;
-        let mut shared: Vec<Shared> = self.shared.into_values().filter(outside).collect();
-        self.findings.hard_links_in_all = shared.len() as u64;
-        shared.sort();
-        shared.truncate(self.look.listed);
-        self.symlinks.sort();
-        self.symlinks.truncate(self.look.listed);
-        self.findings.hard_links = shared;
-        self.findings.symlinks = self.symlinks;
-        self.findings
     }
 }
 

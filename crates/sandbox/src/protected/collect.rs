@@ -18,6 +18,7 @@
 use super::rules::{self, Rule};
 use super::{Absent, Entry, Kind, Pin, PinKind, Problem, ProblemKind};
 use crate::resolve::{End, Resolved, resolve};
+use crate::sys::stamps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -80,7 +81,7 @@ impl Collector {
         let kind = match end {
             End::Folder => Kind::Folder,
             End::File(metadata) => {
-                if other_names(&metadata) && self.root_of(&real).is_some() {
+                if stamps::names(&real, &metadata) > 1 && self.root_of(&real).is_some() {
                     let sentence = "the file has another name (a hard link), which a mount does not hold: the look \
                                     after the run compares it";
                     self.problem(ProblemKind::OtherName, &real, sentence);
@@ -205,16 +206,4 @@ impl Collector {
         let absent = absent.map(|(path, rule)| Absent { path, rule: rule.id }).collect();
         Collected { pins, absent, problems: self.problems, read_only }
     }
-}
-
-#[cfg(unix)]
-fn other_names(metadata: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    metadata.nlink() > 1
-}
-
-#[cfg(not(unix))]
-fn other_names(_metadata: &std::fs::Metadata) -> bool {
-    // Not in std there; the links scan of that system tells.
-    false
 }

@@ -1,12 +1,13 @@
 //! A small regular file, read without being held up: never a FIFO that waits, never more than was asked for.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use crate::sys::stamps;
+
 /// The whole file; `None` when nothing is there, an error when it is no regular file or longer than `limit`.
 pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open(path) {
+    let file = match stamps::open_at_once(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
@@ -22,18 +23,6 @@ pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
     }
     Ok(Some(bytes))
-}
-
-/// Opening a FIFO or a device must not wait for its other side.
-#[cfg(target_os = "linux")]
-fn open(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
 }
 
 #[cfg(target_os = "linux")]

@@ -162,25 +162,31 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    fn shell(script: &str) -> Started {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]);
+    /// By the shell of this system, each with a script of its own.
+    fn shell(unix: &str, windows: &str) -> Started {
+        let (shell, script) = if cfg!(windows) { ("cmd.exe", windows) } else { ("/bin/sh", unix) };
+        let mut command = Command::new(shell);
+        command.args([if cfg!(windows) { "/d/c" } else { "-c" }, script]);
         let tell = |status: ExitStatus, reason| Told::Sandbox { status: status.code(), reason };
         Started::new(command, b"", tell).unwrap()
     }
 
     #[test]
     fn lines_come_as_they_are_said_and_the_end_tells_the_rest() {
-        let mut started = shell("echo one; echo two; echo why >&2; exit 3");
-        assert_eq!(started.line(PATIENCE), Ok("one".into()));
+        let mut started =
+            shell("echo one; echo two; echo why >&2; exit 3", "echo one&echo two&echo why>&2&exit 3");
+        assert_eq!(started.line(PATIENCE).unwrap().trim_end(), "one");
         let ended = started.end(PATIENCE).unwrap();
-        assert_eq!(ended.lines, ["two"]);
-        assert_eq!(ended.told, Told::Sandbox { status: Some(3), reason: "why\n".into() });
+        assert_eq!(ended.lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), ["two"]);
+        let Told::Sandbox { status, reason } = ended.told else { panic!("{:?}", ended.told) };
+        assert_eq!((status, reason.trim_end()), (Some(3), "why"));
     }
 
+    /// By a shell that says its child's number.
+    #[cfg(unix)]
     #[test]
     fn a_process_that_holds_the_output_is_seen_after_the_first_one_ended() {
-        let mut started = shell("sleep 5 & echo $!");
+        let mut started = shell("sleep 5 & echo $!", "");
         let sleeper: i32 = started.line(PATIENCE).unwrap().parse().unwrap();
         let begun = Instant::now();
         assert_eq!(started.end(Duration::from_millis(50)).unwrap_err(), Silence::TimedOut);
@@ -190,7 +196,9 @@ mod tests {
 
     #[test]
     fn much_on_standard_error_does_not_hold_the_run_up() {
-        let ended = shell("head -c 300000 /dev/zero >&2; echo done").end(PATIENCE).unwrap();
-        assert_eq!(ended.lines, ["done"]);
+        let long = "x".repeat(1000);
+        let windows = format!("(for /L %i in (1,1,300) do @echo {long}>&2)&echo done");
+        let ended = shell("head -c 300000 /dev/zero >&2; echo done", &windows).end(PATIENCE).unwrap();
+        assert_eq!(ended.lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(), ["done"]);
     }
 }

@@ -25,6 +25,7 @@ pub mod process;
 pub mod processmodel;
 pub mod profile;
 pub mod sid;
+pub mod stamps;
 pub mod token;
 pub mod unix_socket;
 pub mod version;

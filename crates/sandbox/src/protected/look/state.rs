@@ -1,9 +1,10 @@
 //! The state of one watched path, and how two states differ.
 //!
 //! Stamps decide first: as long as inode, size and change time stand, the bytes do (the change time cannot be set
-//! by a program). When they moved, the bytes of small files decide. What a path means is not known here.
+//! by a program). When they moved, the bytes of small files decide; where every time can be set, they always do. What a path means is not known here.
 
 use super::super::regular;
+use crate::sys::stamps;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::Metadata;
@@ -166,31 +167,18 @@ impl FileState {
     fn of(path: &Path, metadata: &Metadata, keep: bool) -> Self {
         let small = keep && metadata.len() <= SMALL;
         let bytes = if small { regular::read(path, SMALL).ok().flatten() } else { None };
-        let (identity, executable) = identity(metadata);
+        let (identity, executable) = stamps::identity(path, metadata);
         let stamp = Stamp { length: metadata.len(), modified: metadata.modified().ok(), identity };
         Self { stamp, executable, bytes }
     }
 
     fn same(&self, now: &Self) -> bool {
-        if self.stamp == now.stamp {
+        if self.stamp == now.stamp && (stamps::CERTAIN || self.bytes.is_none()) {
             return true;
         }
         // The executable bit makes a hook of a file.
         self.bytes.is_some() && self.bytes == now.bytes && self.executable == now.executable
     }
-}
-
-#[cfg(unix)]
-fn identity(metadata: &Metadata) -> ([i64; 4], bool) {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity =
-        [metadata.dev().cast_signed(), metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec()];
-    (identity, metadata.mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn identity(_metadata: &Metadata) -> ([i64; 4], bool) {
-    ([0; 4], false)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf, Prefix};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::error::as_io;
 use windows::Win32::Foundation::{FILETIME, HANDLE, HANDLE_FLAG_INHERIT, SetHandleInformation, WAIT_TIMEOUT};
 use windows::Win32::Storage::FileSystem::FILE_FLAG_BACKUP_SEMANTICS;
 use windows::Win32::System::Console::{
@@ -76,7 +77,7 @@ pub fn empty_input() -> io::Result<()> {
     let null = OwnedHandle::from(File::open("NUL")?);
     drop(taken(STD_INPUT_HANDLE)?);
     // SAFETY: the handle is open, and stays so for as long as the process lives: it is not closed below.
-    unsafe { SetStdHandle(STD_INPUT_HANDLE, HANDLE(null.as_raw_handle())) }?;
+    unsafe { SetStdHandle(STD_INPUT_HANDLE, HANDLE(null.as_raw_handle())) }.map_err(as_io)?;
     std::mem::forget(null);
     Ok(())
 }
@@ -84,9 +85,9 @@ pub fn empty_input() -> io::Result<()> {
 /// A standard handle, taken from this process; none is left in its place.
 fn taken(which: STD_HANDLE) -> io::Result<Option<OwnedHandle>> {
     // SAFETY: asks for a number.
-    let handle = unsafe { GetStdHandle(which) }?;
+    let handle = unsafe { GetStdHandle(which) }.map_err(as_io)?;
     // SAFETY: stores a number; null stands for none.
-    unsafe { SetStdHandle(which, HANDLE::default()) }?;
+    unsafe { SetStdHandle(which, HANDLE::default()) }.map_err(as_io)?;
     // SAFETY: nothing else closes it: the standard library borrows what the slot holds, which is null now.
     Ok((!handle.is_invalid()).then(|| unsafe { OwnedHandle::from_raw_handle(handle.0) }))
 }
@@ -101,8 +102,9 @@ pub fn icmp_towards(address: Ipv4Addr) -> io::Result<()> {
 /// Every process that is seen, but for this one and the two that are the system itself.
 pub fn others() -> io::Result<Vec<i32>> {
     // SAFETY: no pointer; the handle is owned from here on.
-    let snapshot =
-        unsafe { OwnedHandle::from_raw_handle(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0)?.0) };
+    let snapshot = unsafe {
+        OwnedHandle::from_raw_handle(CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0).map_err(as_io)?.0)
+    };
     let snapshot = HANDLE(snapshot.as_raw_handle());
     let mut entry = PROCESSENTRY32W { dwSize: size_of::<PROCESSENTRY32W>() as u32, ..Default::default() };
     let mut processes = Vec::new();
@@ -132,7 +134,7 @@ pub fn look_into(process: i32) -> Vec<(&'static str, io::Result<()>)> {
 
 fn opened(process: i32, rights: PROCESS_ACCESS_RIGHTS) -> io::Result<OwnedHandle> {
     // SAFETY: no pointer.
-    let handle = unsafe { OpenProcess(rights, false, process.cast_unsigned()) }?;
+    let handle = unsafe { OpenProcess(rights, false, process.cast_unsigned()) }.map_err(as_io)?;
     // SAFETY: just opened, and owned from here on.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
 }
@@ -140,9 +142,9 @@ fn opened(process: i32, rights: PROCESS_ACCESS_RIGHTS) -> io::Result<OwnedHandle
 /// Become the debugger of a process. It is let go, alive, when this process ends.
 fn debug(process: i32) -> io::Result<()> {
     // SAFETY: no pointer.
-    unsafe { DebugActiveProcess(process.cast_unsigned()) }?;
+    unsafe { DebugActiveProcess(process.cast_unsigned()) }.map_err(as_io)?;
     // SAFETY: no pointer.
-    Ok(unsafe { DebugSetProcessKillOnExit(false) }?)
+    unsafe { DebugSetProcessKillOnExit(false) }.map_err(as_io)
 }
 
 /// Open a folder so that every program started from here inherits it, as a careless caller does.
@@ -152,7 +154,8 @@ pub fn open_inheritable(folder: &Path) -> io::Result<OwnedHandle> {
     // SAFETY: the handle is open across the call.
     unsafe {
         SetHandleInformation(HANDLE(folder.as_raw_handle()), HANDLE_FLAG_INHERIT.0, HANDLE_FLAG_INHERIT)
-    }?;
+    }
+    .map_err(as_io)?;
     Ok(folder)
 }
 

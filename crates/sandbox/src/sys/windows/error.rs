@@ -65,6 +65,21 @@ impl CallError {
     }
 }
 
+/// For callers that know the standard library's errors alone: the code stays, the call's name does not.
+impl From<CallError> for std::io::Error {
+    fn from(error: CallError) -> std::io::Error {
+        match error.win32_code() {
+            Some(code) => std::io::Error::from_raw_os_error(code.cast_signed()),
+            None => std::io::Error::other(error),
+        }
+    }
+}
+
+/// What the crate `windows` made of GetLastError, as the standard library has it.
+pub(super) fn as_io(error: windows::core::Error) -> std::io::Error {
+    CallError::of("")(error).into()
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -86,6 +101,8 @@ mod tests {
         let wrapped = CallError::hresult("Create", 0x8007_0032_u32 as i32);
         assert_eq!(wrapped.to_string(), "Create: 0x80070032");
         assert_eq!(wrapped.win32_code(), Some(50));
+        let denied = std::io::Error::from(CallError::hresult("Create", 0x8007_0005_u32 as i32));
+        assert_eq!((denied.kind(), denied.raw_os_error()), (std::io::ErrorKind::PermissionDenied, Some(5)));
         let other = CallError::hresult("Create", 0x8000_4001_u32 as i32);
         assert_eq!((other.win32_code(), other.as_hresult() as u32), (None, 0x8000_4001));
     }

@@ -50,7 +50,8 @@ fn a_launch_goes_in_one_order() {
     assert_eq!(started["unicode"], true);
     assert_eq!(started["inherit"], true);
     assert_eq!(started["handles"], 3, "an explicit list of handles");
-    assert!(started["application"].as_str().unwrap().to_lowercase().ends_with(r"\cmd.exe"), "{started}");
+    // By the bridge it is the node's own program that starts the command, in the container.
+    assert!(started["application"].as_str().unwrap().ends_with("oz0-node.exe"), "{started}");
     assert!(started["directory"].as_str().unwrap().ends_with("work"), "{started}");
     assert_eq!(launch.one("resume")["previous"], 1);
     assert_eq!(launch.one("assign")["child"], started["child"]);
@@ -190,12 +191,18 @@ struct Launch {
 impl Launch {
     fn of(machine: &Machine) -> Launch {
         let ledger = machine.ledger();
-        let last = |call: &str| ledger.iter().rposition(|line| line["call"] == call && line["error"] == 0);
-        let started = last("launch").unwrap_or_else(|| panic!("nothing was started: {ledger:#?}"));
+        let contained = |line: &Value| {
+            line["call"] == "launch" && line["container"] == "environment" && line["error"] == 0
+        };
+        let started =
+            ledger.iter().rposition(contained).unwrap_or_else(|| panic!("nothing was started: {ledger:#?}"));
         let by = ledger[started]["pid"].clone();
         let made =
             ledger[..started].iter().rposition(|line| line["call"] == "create" && line["pid"] == by).unwrap();
-        Launch { lines: ledger[made..].iter().filter(|line| line["pid"] == by).cloned().collect() }
+        // A list of handles is an attribute as well.
+        let other = |line: &&Value| line["call"] == "attribute" && line["name"] != "security_environment";
+        let of_it = ledger[made..].iter().filter(|line| line["pid"] == by && !other(line));
+        Launch { lines: of_it.cloned().collect() }
     }
 
     fn one(&self, call: &str) -> Value {

@@ -142,7 +142,11 @@ fn write(settings: &Settings, mut line: Value) {
     let Some(path) = &settings.ledger else { return };
     line["pid"] = std::process::id().into();
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    let written = file.and_then(|mut file| {
+        // Wine looks for the end and then writes: two processes at once would write over each other.
+        file.lock()?;
+        file.write_all(format!("{line}\n").as_bytes())
+    });
     if let Err(error) = written {
         eprintln!("stand-in: {path}: {error}");
         std::process::abort();

@@ -16,7 +16,7 @@ pub struct Settings {
     pub contract: Contract,
     /// HRESULT of the questions for support and version.
     pub query: Option<u32>,
-    /// HRESULT of every attempt to make an environment; of the first alone; success without a handle.
+    /// HRESULT of every attempt to make an environment; of the first that names paths; success without a handle.
     pub create: Option<u32>,
     pub create_once: Option<u32>,
     pub create_null: bool,

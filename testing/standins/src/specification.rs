@@ -154,6 +154,11 @@ impl Specification {
         self.network.as_ref().map_or(Ok(()), |network| network.judge(contract))
     }
 
+    /// Does it name any path?
+    pub fn has_paths(&self) -> bool {
+        [&self.read_write, &self.read_only, &self.deny, &self.enumerate].iter().any(|list| list.is_some())
+    }
+
     /// The capabilities' names.
     pub fn capability_names(&self) -> impl Iterator<Item = &str> {
         self.capabilities.iter().flat_map(|text| text.split(','))

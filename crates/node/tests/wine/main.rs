@@ -7,7 +7,12 @@
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a panic is the report of a test")]
 
+mod ending;
 mod imports;
+mod launch;
+mod network;
+mod probe;
 mod refused;
+mod selftest;
 mod server;
 mod support;

@@ -29,7 +29,7 @@ fn client(machine: &Machine, route: &str, forward: u16) -> Command {
     let forward = forward.to_string();
     let options =
         ["sandbox", "run", "--read", &folder, "--forward", &forward, "--env", &format!("PORT={forward}")];
-    let client = ["--", program.to_str().unwrap(), "--exact", "network::client", "--ignored", "--nocapture"];
+    let client = ["--", program.to_str().unwrap(), "--exact", "network::asks", "--ignored", "--nocapture"];
     let mut node = machine.node(&[&options[..], &client].concat());
     node.env("OZ0_SANDBOX_PSEC_ROUTE", route);
     node
@@ -153,7 +153,7 @@ mod alone {
 /// nobody allowed, and says the status of each answer.
 #[test]
 #[ignore = "started by the others, contained"]
-fn client() {
+fn asks() {
     let url = std::env::var("HTTP_PROXY").expect("the sandbox has set it");
     let (token, address) =
         url.strip_prefix("http://").unwrap().trim_end_matches('/').split_once('@').unwrap();

@@ -42,6 +42,7 @@ impl Machine {
         let mut command = Command::new(binary());
         command.args(arguments).current_dir(self.work()).stdin(Stdio::null());
         command.env("STANDIN", self.path("settings")).env("LOCALAPPDATA", self.path("local"));
+        command.env("OZ0_DATA_DIR", self.path("data"));
         command.env("OZ0_SANDBOX_PSEC_PREVIEW", "1").env("OZ0_SOMETHING", "of the node");
         command
     }

@@ -30,11 +30,14 @@ pub unsafe extern "system" fn CreateProcessSecurityEnvironment(
     }
     // SAFETY: the caller's bytes, which it holds for the call.
     let bytes = unsafe { std::slice::from_raw_parts(specification.cast::<u8>(), size as usize) };
-    let (settings, first) = with(|state| {
-        state.attempts += 1;
-        (state.settings.clone(), state.attempts == 1)
-    });
+    let settings = state::settings();
     let read = Specification::read(bytes, settings.contract);
+    // Only a path can be cold.
+    let first = read.as_ref().is_ok_and(Specification::has_paths)
+        && with(|state| {
+            state.attempts += 1;
+            state.attempts == 1
+        });
     let injected = settings.create.or(settings.create_once.filter(|_| first));
     let answer = match (&read, injected) {
         (_, Some(hresult)) => Err((hresult, "the test has set it")),

@@ -59,6 +59,7 @@ pub struct State {
     pub settings_file: Option<String>,
     /// Who this process is, when it is contained itself.
     pub inside: Option<Identity>,
+    /// Attempts to make an environment with paths.
     pub attempts: usize,
     pub next: usize,
     pub environments: BTreeMap<usize, Environment>,

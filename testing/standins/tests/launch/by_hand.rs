@@ -18,7 +18,7 @@ use windows_sys::Win32::System::LibraryLoader::{
 use windows_sys::Win32::System::Pipes::CreatePipe;
 use windows_sys::Win32::System::Threading::*;
 
-use super::{SMALLEST, VARIABLES};
+use super::{SMALLEST, VARIABLES, WITH_A_PATH};
 
 /// A test's own settings and ledger.
 pub struct Program {
@@ -146,10 +146,12 @@ fn launch(act: &str, variables: &str) -> Result<(String, u32), String> {
         support(&mut flags);
         assert_eq!((known, minor, flags), (1, 0, 3));
 
+        let specification: &[u8] = if act == "twice" { &WITH_A_PATH } else { &SMALLEST };
         let mut environment = null_mut();
-        let mut answer = create(SMALLEST.as_ptr().cast(), 24, 0, &mut environment);
+        let mut answer =
+            create(specification.as_ptr().cast(), specification.len() as u32, 0, &mut environment);
         if answer < 0 && act == "twice" {
-            answer = create(SMALLEST.as_ptr().cast(), 24, 0, &mut environment);
+            answer = create(specification.as_ptr().cast(), specification.len() as u32, 0, &mut environment);
         }
         if answer < 0 {
             return Err(format!("create {answer:#010x}"));

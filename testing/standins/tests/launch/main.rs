@@ -10,6 +10,11 @@ use by_hand::{Outcome, Program};
 /// The smallest specification, contract 1.0.
 const SMALLEST: [u8; 24] =
     [0x10, 0, 0, 0, b'P', b'S', b'E', b'C', 6, 0, 8, 0, 4, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0];
+/// One with `C:\a` to read and write, worked out by hand.
+const WITH_A_PATH: [u8; 56] = [
+    24, 0, 0, 0, 80, 83, 69, 67, 14, 0, 12, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0,
+    4, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 67, 58, 92, 97, 0, 0, 0, 0,
+];
 const VARIABLES: &str = "GREETING=hello\0LOCALAPPDATA=C:\\standin\\local\0SystemRoot=C:\\windows\0";
 
 /// Each test is a process of its own under nextest; under `cargo test` they would share one set of settings.

@@ -1,5 +1,6 @@
 //! How a run ends when the command is not what ends it: nothing that it started is left.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::support::{Machine, err, eventually, out};
@@ -23,7 +24,8 @@ fn a_timeout_ends_all_of_it() {
 fn when_the_node_is_killed_so_is_the_run() {
     let machine = Machine::new("");
     machine.scripts();
-    let mut node = machine.node(&["sandbox", "run", "--", "cmd", "/d", "/c", "go-on.bat"]).spawn().unwrap();
+    let mut node = machine.node(&["sandbox", "run", "--", "cmd", "/d", "/c", "go-on.bat"]);
+    let mut node = node.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the command runs", || machine.work().join("alive").exists());
     assert!(machine.goes_on(), "the control: it goes on while the node is there");
     node.kill().unwrap();

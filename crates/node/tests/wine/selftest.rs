@@ -3,9 +3,18 @@
 
 use super::support::{Machine, err, out};
 
-/// What holds even here, since Wine has it or the stand-in does it as Windows would, and what Wine cannot keep.
-const HELD: [&str; 4] = ["launch", "job_limits", "fail_closed", "environment"];
-const NOT_HELD: [&str; 4] = ["files", "egress", "ingress", "protected_paths"];
+/// The eight, and whether each holds here: for Wine has it, or the stand-in does it as Windows would.
+const FOUND: [(&str, bool); 8] = [
+    ("launch", true),
+    ("files", false),
+    ("egress", false),
+    ("ingress", false),
+    ("job_limits", false),
+    ("fail_closed", true),
+    ("protected_paths", false),
+    // Undecided, which counts as not held: the control outside does not end in time.
+    ("environment", false),
+];
 
 #[test]
 fn the_first_property_that_is_not_held_is_named() {
@@ -24,15 +33,19 @@ fn the_first_property_that_is_not_held_is_named() {
 
 #[test]
 fn each_check_alone_says_whether_wine_keeps_it() {
-    let found = HELD.iter().map(|name| (name, true)).chain(NOT_HELD.iter().map(|name| (name, false)));
-    for (name, held) in found {
+    let mut told = Vec::new();
+    for (name, _) in FOUND {
         let machine = Machine::new("");
         let output = machine.check(&["--psec", "--only", name]);
-        let line =
-            out(&output).lines().find(|line| line.starts_with("Self-test ")).unwrap_or_default().to_owned();
+        let text = out(&output);
+        let line = text.lines().find(|line| line.starts_with(&format!("Self-test {name}: ")));
+        let line = line.unwrap_or_else(|| panic!("{name} was not looked at: {text}\n{}", err(&output)));
         println!("{line}");
-        assert_eq!(line.starts_with(&format!("Self-test {name}: ok (")), held, "{line}\n{}", err(&output));
-        assert_eq!(output.status.success(), held, "{line}");
-        machine.nothing_leaked();
+        let holds = line.starts_with(&format!("Self-test {name}: ok ("));
+        assert_eq!(output.status.success(), holds, "{line}");
+        // The check of job_limits kills a node on purpose.
+        machine.nothing_leaked_but_by_the_killed();
+        told.push((name, holds));
     }
+    assert_eq!(told, FOUND);
 }

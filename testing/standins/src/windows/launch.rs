@@ -191,7 +191,7 @@ pub unsafe extern "system" fn create(
     line["error"] = 0.into();
     line["child"] = made.dwProcessId.into();
     ledger(line);
-    contain(&kept, made);
+    contain(&kept, made, flags & CREATE_SUSPENDED != 0);
     done
 }
 
@@ -233,7 +233,7 @@ fn judge(kept: &Attributes, inherit: bool, block: Option<&[u16]>) -> Result<(), 
 }
 
 /// The process is contained from here on.
-fn contain(kept: &Attributes, made: &PROCESS_INFORMATION) {
+fn contain(kept: &Attributes, made: &PROCESS_INFORMATION, suspended: bool) {
     with(|state| {
         state.handles.insert(made.hProcess as usize, made.dwProcessId);
         state.handles.insert(made.hThread as usize, made.dwProcessId);
@@ -267,7 +267,8 @@ fn contain(kept: &Attributes, made: &PROCESS_INFORMATION) {
             TerminateProcess(process, 0xc000_0142);
         }
     }
-    let child = Child { environment: kept.environment, process: process as usize, resumed: false, job: None };
+    let child =
+        Child { environment: kept.environment, process: process as usize, resumed: !suspended, job: None };
     with(|state| state.children.insert(made.dwProcessId, child));
 }
 

@@ -124,7 +124,7 @@ pub fn end() {
     write(
         &state.settings,
         serde_json::json!({
-            "call": "end", "environments": state.environments.len(), "lists": state.lists.len(),
+            "call": "end", "inside": state.inside.is_some(), "environments": state.environments.len(), "lists": state.lists.len(),
             "alive": alive, "suspended": waiting, "handles": state.handles.len(), "tokens": state.tokens.len(),
         }),
     );

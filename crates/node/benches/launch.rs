@@ -203,16 +203,16 @@ fn memory(work: &Path) {
     println!("\npeak memory of the node's process: {}", peak.as_deref().unwrap_or("not read"));
 }
 
-/// The steps of a launch, each with the call that begins the next one: every launch makes these, in this order.
-const STEPS: [(&str, &str); 8] = [
-    ("load the program, look, plan, make the cgroup", "CLONE_NEWUSER"),
-    ("fork, join the cgroup", "unshare("),
-    ("namespaces", "/setgroups"),
-    ("ids, the file tree", "pivot_root("),
-    ("loopback, Landlock's rules, capabilities, fork", "landlock_restrict_self("),
+/// The steps of a launch, each with the call that begins the next one: every launch makes these, in this order. Two
+/// processes work at a time; a step's calls are of both.
+const STEPS: [(&str, &str); 7] = [
+    ("load the program, read its words", "CLONE_NEWUSER"),
+    ("look and plan; beside it: namespaces, loopback", "memfd_create("),
+    ("make and join the cgroup; beside it: the file tree", "pivot_root("),
+    ("Landlock's rules, capabilities, fork", "landlock_restrict_self("),
     ("filter, the node's look at the process", "execve("),
     ("exec, the command", "exit_group("),
-    ("the end: every process gone, second look, report", ""),
+    ("second look; beside it: every process gone; report", ""),
 ];
 
 /// Where the time goes, as strace sees it. It slows every call down: the shares say something, the sum does not.
@@ -256,6 +256,10 @@ fn shares(trace: &str) -> Result<Vec<(f64, usize)>, String> {
     let mut lines = trace.lines().filter_map(|line| {
         let (_, rest) = line.split_once(char::is_whitespace)?;
         let (time, call) = rest.trim_start().split_once(' ')?;
+        // The second half of a call that another process's came between.
+        if call.starts_with("<... ") {
+            return None;
+        }
         Some((time.parse::<f64>().ok()?, call))
     });
     let (mut began, _) = lines.next().ok_or("strace wrote nothing")?;

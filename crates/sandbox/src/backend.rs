@@ -26,6 +26,8 @@ pub trait Backend {
     type Survey;
     /// Everything that will be done, as data.
     type Plan: Serialize + DeserializeOwned + std::fmt::Display;
+    /// What has been begun for a run that has no plan yet. Dropping it leaves nothing behind.
+    type Begun;
     /// What has been started.
     type Running: Running;
 
@@ -34,6 +36,10 @@ pub trait Backend {
 
     /// The machine's memory in bytes, by which defaults are fitted.
     fn machine_memory(&self) -> u64;
+
+    /// Begin what any plan of this policy will need, so that it goes on while the rest is worked out. Called while
+    /// the program has one thread. A failure shows at the launch, after whatever is wrong with the policy.
+    fn begin(&self, policy: &Policy) -> Self::Begun;
 
     /// What this machine looks like for a policy; refused when the policy names what cannot be granted.
     fn survey(&self, policy: &Policy) -> Result<Self::Survey, Refusal>;
@@ -58,9 +64,10 @@ pub trait Backend {
         url: impl FnOnce(std::net::SocketAddr) -> String,
     ) -> Environment;
 
-    /// Do it. `meanwhile` runs on the node's side while the container is being made, before the command starts.
+    /// Do it, in what was begun; where the plan asks for something else, that is made instead. `meanwhile` runs on the node's side while the container is being made, before the command starts.
     fn launch(
         &self,
+        begun: Self::Begun,
         plan: &Self::Plan,
         environment: &Environment,
         meanwhile: impl FnOnce(),
@@ -75,7 +82,7 @@ pub trait Running {
     /// Clear away what dead runs left, a bounded amount. Called after the command has started.
     fn sweep(&self);
 
-    /// Stand by until every process has ended. `on_network` is called once, when a program of the run first asks
+    /// Stand by until every process that could still do something for the run has ended. `on_network` is called once, when a program of the run first asks
     /// for a connection or a name: with where they are asked for.
     fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended>;
 

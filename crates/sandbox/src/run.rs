@@ -60,9 +60,10 @@ fn protect(policy: &Policy) -> Result<Protected, Refusal> {
     protected::find(&request).map_err(|error| refused("protected", "looking for protected paths", &error))
 }
 
-/// Run the command of a policy, from plan to report.
+/// Run the command of a policy, from plan to report, in what was begun for it.
 pub fn run<B: Backend>(
     backend: &B,
+    begun: B::Begun,
     policy: &Policy,
     prepared: &Prepared<B::Plan>,
     options: Options,
@@ -88,8 +89,7 @@ pub fn run<B: Backend>(
         environment.set_default("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
     }
     let (mut before, mut scan): (Option<Snapshot>, Option<LinkScan>) = (None, None);
-    // The first process of the run is a fork of this one, so threads start after it.
-    let mut running = backend.launch(&prepared.plan, &environment, || {
+    let mut running = backend.launch(begun, &prepared.plan, &environment, || {
         before = Some(protected::before(&prepared.protected));
         scan = LinkScan::start(policy, &prepared.protected.roots);
     })?;
@@ -111,9 +111,10 @@ pub fn run<B: Backend>(
         .map_err(|error| refused("wait", "standing by the run", &error))?;
     let proxy = proxy.transpose().map_err(|error| refused("proxy", "starting the egress proxy", &error))?;
     let mechanism = running.mechanism();
-    let used = running.finish()?;
     let look = before.as_ref().map(|before| protected::after(&prepared.protected, before, Bounds::LOOK));
     let links = scan.map(|scan| scan.stop(&prepared.protected.roots, started.elapsed()));
+    // Last, since the rest of the container may go while what was left is looked at.
+    let used = running.finish()?;
     let denials = proxy.map(|proxy| proxy.stop(DRAIN).denials).unwrap_or_default();
     let outside = match ending {
         Ending::NotStarted(NotStarted::NotFound) => policy

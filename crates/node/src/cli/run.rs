@@ -197,18 +197,20 @@ pub fn main(arguments: RunArguments) -> ExitCode {
         let lacking = backend.probe().lacking.into_iter().next();
         return refuse(&lacking.unwrap_or_else(psec::not_previewed), json);
     }
+    // Two things at once: the container is made while what goes into it is worked out.
+    let begun = (!arguments.plan).then(|| backend.begin(&policy));
     let prepared = match prepare(&backend, &policy) {
         Ok(prepared) => prepared,
         Err(refusal) => return refuse(&refusal, json),
     };
-    if arguments.plan {
+    let Some(begun) = begun else {
         let reaches = super::explain::reaches(&policy);
         if json {
             return answer_json(&serde_json::json!({ "plan": prepared.plan, "reaches": reaches }));
         }
         answer(prepared.plan.to_string().trim_end());
         return answer(&format!("reaches   {reaches}"));
-    }
+    };
     let create = |option: &str, path: &PathBuf| {
         File::create(path).map_err(|error| format!("{option} {}: {error}", path.display()))
     };
@@ -233,7 +235,7 @@ pub fn main(arguments: RunArguments) -> ExitCode {
     };
     let options =
         Options { upstream, records: log.map(|file| Box::new(file) as Box<dyn std::io::Write + Send>) };
-    let report = match run(&backend, &policy, &prepared, options) {
+    let report = match run(&backend, begun, &policy, &prepared, options) {
         Ok(report) => report,
         Err(refusal) => return refuse(&refusal, json),
     };

@@ -127,8 +127,7 @@ fn show(plan: &mut Plan, folder: &Path, access: Access) {
     if !folder.is_dir() {
         return;
     }
-    let is_own = |step: &Step| matches!(step, Step::Folder { .. } | Step::File { .. } | Step::Link { .. });
-    let mounts = plan.tree.iter().position(|step| !is_own(step)).unwrap();
+    let mounts = plan.tree.iter().position(|step| !step.is_in_memory()).unwrap();
     let made = |plan: &Plan, path: &Path| {
         plan.tree.iter().any(|step| matches!(step, Step::Folder { path: made, .. } if made == path))
     };

@@ -16,6 +16,7 @@ tests![
     c079_nothing_is_left_after_an_interrupt,
     a_thousand_runs_leave_nothing,
     a_hundred_killed_runs_leave_nothing,
+    a_refused_run_leaves_no_process,
 ];
 
 /// Every name below a folder with type, mode, owner, size and times.
@@ -176,6 +177,20 @@ fn a_thousand_runs_leave_nothing(place: &Place) {
     let left: Vec<String> =
         temp_entries().difference(&temp).filter(|name| name.contains("oz0")).cloned().collect();
     assert_eq!(left, [] as [String; 0]);
+}
+
+/// The container is begun while the node still finds out what is wrong; its first process has the node's own words.
+fn a_refused_run_leaves_no_process(place: &Place) {
+    let mark = mark();
+    std::os::unix::fs::symlink("/etc/hostname", place.work.join("leads-out")).unwrap();
+    let absent = place.beside("absent").display().to_string();
+    for options in [["--read", &absent], ["--links", "refuse"], ["--report", "/proc/none"]] {
+        for _ in 0..10 {
+            place.run(&options, &["sleep", &mark]).is_sandbox_refusal();
+            assert_eq!(processes_with(&mark), [] as [u32; 0], "{options:?}");
+        }
+    }
+    assert!(dead_groups(place).is_empty(), "{:?}", dead_groups(place));
 }
 
 fn a_hundred_killed_runs_leave_nothing(place: &Place) {

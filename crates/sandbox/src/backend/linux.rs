@@ -1,11 +1,13 @@
 //! The Linux backend: namespaces, Landlock, seccomp, cgroups.
 
+pub mod begin;
 pub mod cgroup;
 pub mod etc;
 mod guard;
 mod init;
 pub mod landlock;
 pub mod launch;
+mod orders;
 pub mod plan;
 pub mod probe;
 pub mod seccomp;
@@ -18,6 +20,7 @@ mod wire;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use self::begin::Begun;
 use self::launch::LaunchError;
 use self::plan::{NetworkPlan, Plan};
 use self::survey::Survey;
@@ -34,6 +37,7 @@ pub struct Linux;
 impl Backend for Linux {
     type Survey = Survey;
     type Plan = Plan;
+    type Begun = Begun;
     type Running = launch::Running;
 
     fn probe(&self) -> Probed {
@@ -44,6 +48,10 @@ impl Backend for Linux {
     fn machine_memory(&self) -> u64 {
         let system = rustix::system::sysinfo();
         u64::from(system.mem_unit).saturating_mul(system.totalram as u64)
+    }
+
+    fn begin(&self, policy: &Policy) -> Begun {
+        Begun::of(policy)
     }
 
     fn survey(&self, policy: &Policy) -> Result<Survey, Refusal> {
@@ -96,11 +104,12 @@ impl Backend for Linux {
 
     fn launch(
         &self,
+        begun: Begun,
         plan: &Plan,
         environment: &Environment,
         meanwhile: impl FnOnce(),
     ) -> Result<launch::Running, Refusal> {
-        launch::launch(plan, environment, meanwhile).map_err(|error| refusal(&error))
+        launch::launch(begun, plan, environment, meanwhile).map_err(|error| refusal(&error))
     }
 }
 
@@ -137,10 +146,13 @@ impl Running for launch::Running {
     }
 
     fn finish(mut self) -> Result<Option<(Usage, Limits)>, Refusal> {
-        self.kill();
-        self.wait_gone();
+        self.first.kill();
+        // It holds the tree too, and nobody is left to keep anything from.
+        self.guard = None;
         let Some((_, group)) = self.group.take() else { return Ok(None) };
+        // While the kernel takes the rest of the container down.
         let (usage, limits) = (group.usage(), *group.limits());
+        self.first.wait_gone();
         group.remove().map_err(|error| Refusal { code: "cgroup", reason: error.to_string(), fix: None })?;
         Ok(Some((usage, limits)))
     }

@@ -62,6 +62,7 @@ fn refusal(system: System) -> Refusal {
 impl Backend for NoTierOne {
     type Survey = Infallible;
     type Plan = NoPlan;
+    type Begun = ();
     type Running = Infallible;
 
     fn probe(&self) -> Probed {
@@ -72,6 +73,8 @@ impl Backend for NoTierOne {
     fn machine_memory(&self) -> u64 {
         u64::MAX
     }
+
+    fn begin(&self, _: &Policy) {}
 
     fn survey(&self, _: &Policy) -> Result<Infallible, Refusal> {
         Err(refusal(system()))
@@ -89,7 +92,13 @@ impl Backend for NoTierOne {
         match *plan {}
     }
 
-    fn launch(&self, plan: &NoPlan, _: &Environment, _: impl FnOnce()) -> Result<Infallible, Refusal> {
+    fn launch(
+        &self,
+        (): (),
+        plan: &NoPlan,
+        _: &Environment,
+        _: impl FnOnce(),
+    ) -> Result<Infallible, Refusal> {
         match *plan {}
     }
 }

@@ -155,8 +155,9 @@ where
     drop(bytes);
     attempt::empty_input().map_err(JobError::Input)?;
     let Job { policy, plan, report } = job;
+    let begun = backend.begin(&policy);
     let done = run::with_plan(&policy, plan)
-        .and_then(|prepared| run::run(backend, &policy, &prepared, Options::default()));
+        .and_then(|prepared| run::run(backend, begun, &policy, &prepared, Options::default()));
     let (telling, status) = match &done {
         Ok(done) => (Telling::Report(done), done.status()),
         Err(refusal) => (Telling::Refusal(refusal), Status::Sandbox as u8),

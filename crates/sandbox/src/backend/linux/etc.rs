@@ -13,10 +13,13 @@ pub struct Entry {
     pub reason: &'static str,
 }
 
+/// The longest file that is copied.
+pub const SMALL: usize = 256 * 1024;
+
 /// How an entry is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// Small: its contents are written into the run's own tree.
+    /// Small: it is copied into the run's own tree.
     Copy,
     /// A folder or a large file: bound read-only.
     Bind,

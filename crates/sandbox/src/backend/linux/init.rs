@@ -2,8 +2,8 @@
 //! command as the second process, reaps, and passes on how the command stops, goes on and ends. When it ends the
 //! kernel ends every process of the run.
 //!
-//! It is a fork of the node without exec, so the node's memory is in it: before any of the run's code starts it
-//! is made unreadable, and it holds no capability.
+//! It is a fork of the node without exec, from before the run's token was made, so the node's memory is in it: before
+//! any of the run's code starts it is made unreadable, and it holds no capability.
 
 use std::ffi::{CString, OsStr};
 use std::net::{TcpListener, UdpSocket};
@@ -17,8 +17,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::begin::Groundwork;
 use super::landlock::InheritedFile;
-use super::plan::{NetworkPlan, Plan};
+use super::orders::{self, Membership, Ordered};
+use super::plan::Plan;
 use super::seccomp;
 use super::stage::{self, Call, Failure};
 use super::wire::{FromInit, GO, Start, ToInit};
@@ -27,22 +29,6 @@ use crate::sys::linux::network;
 use crate::sys::linux::process::{self, CStrings};
 use crate::sys::linux::second::{Second, SecondStep};
 use crate::sys::linux::signals::Signals;
-
-/// What the init is given.
-pub struct Init<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The command's variables, with their values.
-    pub environment: &'a Environment,
-    /// The run's cgroup: descriptors to write `0` to, one a controller's hierarchy.
-    pub joins: &'a [OwnedFd],
-    /// The cgroup's folders on the host, each with its name below /sys/fs/cgroup.
-    pub views: &'a [(PathBuf, PathBuf)],
-    /// The socket to the node.
-    pub control: BorrowedFd<'a>,
-    /// The node's file creation mask, for the command.
-    pub umask: rustix::fs::Mode,
-}
 
 fn failure(call: Call) -> impl Fn(Errno) -> Failure {
     move |errno| Failure { step: None, call, errno }
@@ -53,46 +39,47 @@ fn io_failure(call: Call) -> impl Fn(std::io::Error) -> Failure {
 }
 
 /// Be the init. Does not return.
-pub fn main(init: &Init<'_>) -> ! {
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| confine_and_run(init)));
+pub fn main(groundwork: &Groundwork, control: BorrowedFd<'_>) -> ! {
+    let outcome = std::panic::catch_unwind(|| confine_and_run(groundwork, control));
     match outcome {
         Ok(Ok(())) => {}
         Ok(Err(failure)) => {
-            let _ = say(init.control, FromInit::Failed(failure));
+            let _ = say(control, FromInit::Failed(failure));
         }
         Err(_) => {
             let failure = Failure { step: None, call: Call::Spawn, errno: Errno::CANCELED };
-            let _ = say(init.control, FromInit::Failed(failure));
+            let _ = say(control, FromInit::Failed(failure));
         }
     }
     process::exit_now(0)
 }
 
 /// The privileged sequence, each step with why it comes now.
-fn confine_and_run(init: &Init<'_>) -> Result<(), Failure> {
-    let plan = init.plan;
-    // First of all, so that everything this run costs is counted, the namespaces' own memory too; and before
-    // the cgroup namespace, whose root is the group that its first process is in.
-    for join in init.joins {
-        rustix::io::write(join, b"0").map_err(failure(Call::JoinCgroup))?;
-    }
-    // The user and pid namespaces came with the fork; these belong to that user namespace.
-    process::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP)
+fn confine_and_run(groundwork: &Groundwork, control: BorrowedFd<'_>) -> Result<(), Failure> {
+    // First what no plan decides, while the node makes one. The user and pid namespaces came with the fork; these
+    // belong to that user namespace.
+    process::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS)
         .map_err(failure(Call::Unshare))?;
-    if matches!(plan.network, NetworkPlan::Proxy { .. }) {
+    if groundwork.port.is_some() {
         process::unshare(libc::CLONE_NEWNET).map_err(failure(Call::Unshare))?;
     }
     // Before the tree: files made in it must have an owner. The caller's own ids, nothing else: git and others
     // compare owners with the host's.
-    map_ids(plan)?;
-    rustix::process::umask(rustix::fs::Mode::empty());
+    map_ids(groundwork)?;
+    let umask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::system::sethostname(b"sandbox").map_err(failure(Call::Unshare))?;
-    stage::enter(plan, init.views)?;
-    rustix::process::umask(init.umask);
+    if let Some(port) = groundwork.port {
+        hand_out_network(port, control)?;
+    }
+    if groundwork.drop_privileges {
+        empty_bounding_set().map_err(failure(Call::Capabilities))?;
+    }
+    let orders = orders::take(control).map_err(failure(Call::Hand))?;
+    let Some((Ordered { plan, environment }, _)) = orders else { return Ok(()) };
+    stage::enter(&plan, || join_cgroup(control))?;
+    rustix::process::umask(umask);
 
-    let hands = Hands::make(plan)?;
-    hands.send(init.control)?;
-    let terminal = hands.terminal_inside;
+    let terminal = if plan.terminal { Some(hand_out_terminal(control)?) } else { None };
 
     // Needs the tree as the run sees it; before capabilities go, since it opens paths of it.
     let inherited = inherited_files();
@@ -104,7 +91,7 @@ fn confine_and_run(init: &Init<'_>) -> Result<(), Failure> {
         })?),
         None => None,
     };
-    let program = Program::find(&plan.command, init.environment);
+    let program = Program::find(&plan.command, &environment);
 
     if plan.drop_privileges {
         drop_capabilities().map_err(failure(Call::Capabilities))?;
@@ -113,7 +100,7 @@ fn confine_and_run(init: &Init<'_>) -> Result<(), Failure> {
     // was gone before this took hold.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(failure(Call::ParentGone))?;
-    if hung_up(init.control) {
+    if hung_up(control) {
         return Err(Failure { step: None, call: Call::ParentGone, errno: Errno::SRCH });
     }
 
@@ -123,80 +110,70 @@ fn confine_and_run(init: &Init<'_>) -> Result<(), Failure> {
     if let Some(terminal) = &terminal {
         rustix::process::ioctl_tiocsctty(terminal).map_err(failure(Call::Terminal))?;
     }
-    let command = spawn(init, &program, ruleset.as_ref(), terminal.as_ref())?;
+    let command = spawn(&plan, control, &program, ruleset.as_ref(), terminal.as_ref())?;
     let Some(command) = command else { return Ok(()) };
-    // The terminal stays open here: while nothing inside has it open it would look hung up from outside.
+    // The terminal: while nothing inside has it open it would look hung up from outside.
     drop(ruleset);
     close_standard_descriptors();
-    watch(init.control, command)
+    watch(control, command)
+}
+
+/// Before anything of the run's runs, so that all of it is counted; and before the cgroup namespace, whose root is the
+/// group that its first process is in.
+fn join_cgroup(control: BorrowedFd<'_>) -> Result<Membership, Failure> {
+    let given = orders::take(control).map_err(failure(Call::Hand))?;
+    let gone = Failure { step: None, call: Call::ParentGone, errno: Errno::SRCH };
+    let (membership, joins) = given.ok_or(gone)?;
+    for join in joins {
+        rustix::io::write(join, b"0").map_err(failure(Call::JoinCgroup))?;
+    }
+    process::unshare(libc::CLONE_NEWCGROUP).map_err(failure(Call::Unshare))?;
+    Ok(membership)
 }
 
 /// `/proc/self` here is still the host's, where this process has another number.
-fn map_ids(plan: &Plan) -> Result<(), Failure> {
+fn map_ids(groundwork: &Groundwork) -> Result<(), Failure> {
     let write = |file: &str, text: String| std::fs::write(file, text).map_err(io_failure(Call::IdMap));
     write("/proc/self/setgroups", "deny".into())?;
-    write("/proc/self/uid_map", format!("{0} {0} 1", plan.identity.uid))?;
-    write("/proc/self/gid_map", format!("{0} {0} 1", plan.identity.gid))
+    write("/proc/self/uid_map", format!("{0} {0} 1", groundwork.uid))?;
+    write("/proc/self/gid_map", format!("{0} {0} 1", groundwork.gid))
 }
 
-/// What is made inside and used outside.
-struct Hands {
-    network: Option<(TcpListener, UdpSocket)>,
-    terminal_outside: Option<OwnedFd>,
-    terminal_inside: Option<OwnedFd>,
+/// The listener and the resolver's socket, made inside and used outside.
+fn hand_out_network(port: u16, control: BorrowedFd<'_>) -> Result<(), Failure> {
+    network::loopback_up().map_err(failure(Call::Loopback))?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).map_err(io_failure(Call::Listen))?;
+    let resolver = UdpSocket::bind(("127.0.0.1", 53)).map_err(io_failure(Call::Resolver))?;
+    hand_out(control, FromInit::Network, &[listener.as_fd(), resolver.as_fd()])
 }
 
-impl Hands {
-    fn make(plan: &Plan) -> Result<Hands, Failure> {
-        let network = match plan.network {
-            NetworkPlan::Host => None,
-            NetworkPlan::Proxy { port } => {
-                network::loopback_up().map_err(failure(Call::Loopback))?;
-                let listener = TcpListener::bind(("127.0.0.1", port)).map_err(io_failure(Call::Listen))?;
-                let resolver = UdpSocket::bind(("127.0.0.1", 53)).map_err(io_failure(Call::Resolver))?;
-                Some((listener, resolver))
-            }
-        };
-        let mut hands = Hands { network, terminal_outside: None, terminal_inside: None };
-        if plan.terminal {
-            use rustix::pty::OpenptFlags;
-            let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-            let outside = rustix::fs::open(c"/dev/pts/ptmx", flags, rustix::fs::Mode::empty())
-                .map_err(failure(Call::Terminal))?;
-            rustix::pty::unlockpt(&outside).map_err(failure(Call::Terminal))?;
-            let inside = rustix::pty::ioctl_tiocgptpeer(
-                &outside,
-                OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
-            )
-            .map_err(failure(Call::Terminal))?;
-            hands.terminal_outside = Some(outside);
-            hands.terminal_inside = Some(inside);
-        }
-        Ok(hands)
+/// A terminal's two ends: the outer one goes to the node.
+fn hand_out_terminal(control: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    use rustix::pty::OpenptFlags;
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+    let outside = rustix::fs::open(c"/dev/pts/ptmx", flags, rustix::fs::Mode::empty())
+        .map_err(failure(Call::Terminal))?;
+    rustix::pty::unlockpt(&outside).map_err(failure(Call::Terminal))?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let inside = rustix::pty::ioctl_tiocgptpeer(&outside, flags).map_err(failure(Call::Terminal))?;
+    hand_out(control, FromInit::Terminal, &[outside.as_fd()])?;
+    Ok(inside)
+}
+
+fn hand_out(
+    control: BorrowedFd<'_>,
+    message: FromInit,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Failure> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Failure { step: None, call: Call::Hand, errno: Errno::NOBUFS });
     }
-
-    fn send(&self, control: BorrowedFd<'_>) -> Result<(), Failure> {
-        let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(3);
-        if let Some((listener, resolver)) = &self.network {
-            descriptors.extend([listener.as_fd(), resolver.as_fd()]);
-        }
-        descriptors.extend(self.terminal_outside.as_ref().map(AsFd::as_fd));
-        let message =
-            FromInit::Hands { network: self.network.is_some(), terminal: self.terminal_outside.is_some() };
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-            return Err(Failure { step: None, call: Call::Hand, errno: Errno::NOBUFS });
-        }
-        rustix::net::sendmsg(
-            control,
-            &[std::io::IoSlice::new(&message.encode())],
-            &mut ancillary,
-            SendFlags::NOSIGNAL,
-        )
+    let bytes = message.encode();
+    rustix::net::sendmsg(control, &[std::io::IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)
         .map_err(failure(Call::Hand))?;
-        Ok(())
-    }
+    Ok(())
 }
 
 fn say(control: BorrowedFd<'_>, message: FromInit) -> Result<(), Errno> {
@@ -230,9 +207,8 @@ fn inherited_files() -> Vec<InheritedFile<'static>> {
         .collect()
 }
 
-/// No capability for this process, nor for any that it starts: with the bounding set empty a root caller's exec
-/// regains none.
-fn drop_capabilities() -> Result<(), Errno> {
+/// With the bounding set empty a root caller's exec regains no capability.
+fn empty_bounding_set() -> Result<(), Errno> {
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -242,6 +218,11 @@ fn drop_capabilities() -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+/// No capability for this process, nor for any that it starts.
+fn drop_capabilities() -> Result<(), Errno> {
     let none = CapabilitySet::empty();
     rustix::thread::clear_ambient_capability_set()?;
     rustix::thread::set_capabilities(
@@ -320,17 +301,18 @@ fn places(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
 /// Start the command's process: confined, looked at by the node, then exec. None when the command did not start,
 /// which the node has been told.
 fn spawn(
-    init: &Init<'_>,
+    plan: &Plan,
+    control: BorrowedFd<'_>,
     program: &Program,
     ruleset: Option<&OwnedFd>,
     terminal: Option<&OwnedFd>,
 ) -> Result<Option<Pid>, Failure> {
     if program.candidates.is_empty() {
-        say(init.control, FromInit::NotStarted(program.found)).map_err(failure(Call::Hand))?;
+        say(control, FromInit::NotStarted(program.found)).map_err(failure(Call::Hand))?;
         return Ok(None);
     }
     let filter = match seccomp::Architecture::host() {
-        _ if !init.plan.filter => None,
+        _ if !plan.filter => None,
         Some(architecture) => Some(seccomp::program(architecture)),
         None => {
             let call = Call::Second(SecondStep::Filter);
@@ -338,13 +320,13 @@ fn spawn(
         }
     };
     let second = Second {
-        control: init.control,
+        control,
         ready: FromInit::Ready.encode(),
         go: GO,
         ruleset: ruleset.map(AsFd::as_fd),
         terminal: terminal.map(AsFd::as_fd),
         filter,
-        unreadable: init.plan.drop_privileges,
+        unreadable: plan.drop_privileges,
         candidates: &program.candidates,
         arguments: &program.arguments,
         as_script: &program.as_script,
@@ -355,8 +337,7 @@ fn spawn(
             Pid::from_raw(pid).map(Some).ok_or(Failure { step: None, call: Call::Spawn, errno: Errno::SRCH })
         }
         Err((SecondStep::Exec, errno)) => {
-            say(init.control, FromInit::NotStarted(Start::NotExecutable(errno)))
-                .map_err(failure(Call::Hand))?;
+            say(control, FromInit::NotStarted(Start::NotExecutable(errno))).map_err(failure(Call::Hand))?;
             Ok(None)
         }
         Err((step, errno)) => Err(Failure { step: None, call: Call::Second(step), errno }),
@@ -390,7 +371,9 @@ fn watch(control: BorrowedFd<'_>, command: Pid) -> Result<(), Failure> {
             } else if status.continued() {
                 FromInit::Continued
             } else {
-                let _ = say(control, FromInit::Ended(status.as_raw()));
+                // Everything else ends with it. That nobody is found says that nobody is left.
+                let alone = process::kill_all() == Err(Errno::SRCH);
+                let _ = say(control, FromInit::Ended { status: status.as_raw(), alone });
                 return Ok(());
             };
             say(control, message).map_err(failure(Call::Hand))?;

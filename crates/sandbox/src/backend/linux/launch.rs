@@ -1,35 +1,31 @@
 //! Starting a run on Linux: the node's side of the sequence, as one straight function.
 
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
-};
-use rustix::process::Signal;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 
-use super::cgroup::{Group, Place};
+use super::begin::{self, Begun, First, Held};
+use super::cgroup::Group;
 use super::guard::Guard;
-use super::init;
+use super::orders::{self, Membership, Orders, View};
 use super::plan::{Plan, Step};
-use super::probe::{self, Lacking};
+use super::probe::Lacking;
 use super::stage::Failure;
 use super::verify::{Mechanism, Mismatch, Ours, verify};
 use super::wire::{FromInit, GO, LENGTH, Start, ToInit};
 use crate::environ::Environment;
-use crate::sys::linux::process::{self, Cloned};
 use crate::sys::linux::signals::Signals;
 use crate::text;
 
 /// A run that has been started. Dropping it ends every process of the run.
 pub struct Running {
-    /// The init, by its pidfd.
-    pub(super) init: OwnedFd,
-    /// The socket to it.
-    pub(super) control: OwnedFd,
+    /// The init. Its field stands before the cgroup's: what is dropped first has ended when that is removed.
+    pub(super) first: First,
     /// The proxy's listener, on the loopback inside.
     pub listener: Option<TcpListener>,
     /// Where programs inside ask for names.
@@ -39,7 +35,7 @@ pub struct Running {
     /// What confines it, as read from /proc.
     pub mechanism: Option<Mechanism>,
     /// Its cgroup, and where that lies.
-    pub(super) group: Option<(Place, Group)>,
+    pub(super) group: Option<Held>,
     /// The watch over its protected paths.
     pub(super) guard: Option<Guard>,
     /// It did not start, for this reason.
@@ -88,78 +84,44 @@ pub enum LaunchError {
     Mismatch(#[from] Mismatch),
 }
 
-/// Start the command of `plan` with these variables.
+/// Start the command of `plan` with these variables, in what was begun for it.
 ///
-/// Must be called while the process has one thread: the init is a fork of it. Every signal is blocked from here
-/// on and read by whoever supervises the run. `meanwhile` runs here while the container is being made.
+/// Every signal is blocked from here on and read by whoever supervises the run. `meanwhile` runs here while the
+/// container is being made.
 pub fn launch(
+    begun: Begun,
     plan: &Plan,
     environment: &Environment,
     meanwhile: impl FnOnce(),
 ) -> Result<Running, LaunchError> {
     check_descriptors(plan)?;
-    // The cgroup first: a process that cannot be put in it never runs.
-    let group = match &plan.cgroup {
-        None => None,
-        Some(cgroup) => {
-            let lacking = |refusal| LaunchError::Lacking(Lacking::Cgroup(refusal));
-            let place = Place::find().map_err(lacking)?;
-            let group = place.create("run", &cgroup.limits()).map_err(|error| lacking(error.into()))?;
-            Some((place, group))
-        }
-    };
-    let node = |what| move |errno: Errno| LaunchError::Node { what, error: errno.into() };
-    let (ours, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(node("making a socket to the run"))?;
-    // The kernel tells with each message who sent it: so the command's process is known by its number here.
-    rustix::net::sockopt::set_socket_passcred(&ours, true).map_err(node("making a socket to the run"))?;
-    let views: Vec<_> = group.iter().flat_map(|(_, group)| group.views()).collect();
-    let umask = rustix::process::umask(rustix::fs::Mode::empty());
-    rustix::process::umask(umask);
-    // Blocked before the fork, so that no signal finds the init without its descriptor for them.
-    Signals::all().block();
-    let birthplace = group.as_ref().and_then(|(_, group)| group.birthplace());
-    let joins = match (&group, birthplace) {
-        (Some((_, group)), None) => group.joins(),
-        _ => &[],
-    };
-    let cloned = process::clone_into(libc::CLONE_NEWUSER | libc::CLONE_NEWPID, birthplace);
-    let init = match cloned {
-        Ok(Cloned::Child) => {
-            drop(ours);
-            init::main(&init::Init {
-                plan,
-                environment,
-                joins,
-                views: &views,
-                control: theirs.as_fd(),
-                umask,
-            })
-        }
-        Ok(Cloned::Parent(init)) => init,
-        Err(error) => {
-            let lacking =
-                Errno::from_io_error(&error).and_then(|errno| Lacking::in_step(probe::Step::User, errno));
-            return Err(match lacking {
-                Some(lacking) => LaunchError::Lacking(lacking),
-                None => LaunchError::Node { what: "starting the run's first process", error },
-            });
-        }
-    };
-    drop(theirs);
-    // From here on dropping `running` ends the init and with it all.
+    let (first, born) = begun.fitting(plan)?;
+    // From here on dropping `running` ends the init and with it all, before the cgroup goes.
     let mut running = Running {
-        init,
-        control: ours,
+        first,
         listener: None,
         resolver: None,
         terminal: None,
         mechanism: None,
-        group,
+        group: born,
         guard: None,
         not_started: None,
     };
+    let node = |what| move |errno: Errno| LaunchError::Node { what, error: errno.into() };
+    let failed = |error| LaunchError::Node { what: "handing the plan to the run's first process", error };
+    // Before anything of the run's is there for a signal to reach.
+    Signals::all().block();
+    orders::give(running.first.control.as_fd(), &Orders { plan, environment }, &[]).map_err(failed)?;
+    // The init makes the tree meanwhile. Without its place in the cgroup it does not go on to the command.
+    let is_born = running.group.is_some();
+    if let (false, Some(cgroup)) = (is_born, &plan.cgroup) {
+        running.group = Some(begin::make(&cgroup.limits())?);
+    }
+    let group = running.group.as_ref().map(|(_, group)| group);
+    let views = group.iter().flat_map(|group| group.views());
+    let membership = Membership(views.map(|(folder, name)| View { folder, name }).collect());
+    let joins = group.filter(|_| !is_born).map(Group::joins).unwrap_or_default();
+    orders::give(running.first.control.as_fd(), &membership, joins).map_err(failed)?;
     running.guard = Guard::over(plan).map_err(node("watching protected paths"))?;
     // The container is being made on another processor.
     meanwhile();
@@ -167,7 +129,13 @@ pub fn launch(
     loop {
         let (message, descriptors, sender) = running.receive()?;
         match message {
-            FromInit::Hands { network, terminal } => running.take_hands(network, terminal, descriptors)?,
+            FromInit::Network => {
+                let [listener, resolver] = descriptors.try_into().map_err(|_| LaunchError::InitGone)?;
+                (running.listener, running.resolver) = (Some(listener.into()), Some(resolver.into()));
+            }
+            FromInit::Terminal => {
+                running.terminal = Some(descriptors.into_iter().next().ok_or(LaunchError::InitGone)?);
+            }
             FromInit::Ready => {
                 let group = running.group.as_ref().map(|(_, group)| group.name());
                 running.mechanism = Some(verify(sender, &own_namespaces, plan, group)?);
@@ -177,8 +145,13 @@ pub fn launch(
                         error,
                     })?;
                 }
-                rustix::net::send(&running.control, &[GO], SendFlags::NOSIGNAL)
+                // Now, while an ordinary user's node may still look.
+                let tree = File::open(format!("/proc/{sender}/ns/mnt"));
+                rustix::net::send(&running.first.control, &[GO], SendFlags::NOSIGNAL)
                     .map_err(node("letting the command start"))?;
+                if let Ok(tree) = tree {
+                    running.first.take_down_beside(tree);
+                }
                 return Ok(running);
             }
             FromInit::NotStarted(start) => {
@@ -186,7 +159,7 @@ pub fn launch(
                 return Ok(running);
             }
             FromInit::Failed(failure) => return Err(inside(plan, failure)),
-            FromInit::Ended(_) | FromInit::Stopped(_) | FromInit::Continued => {
+            FromInit::Ended { .. } | FromInit::Stopped(_) | FromInit::Continued => {
                 return Err(LaunchError::InitGone);
             }
         }
@@ -245,6 +218,7 @@ fn path_of(step: &Step) -> Option<&std::path::Path> {
         Step::Bind { source: path, .. }
         | Step::Folder { path, .. }
         | Step::File { path, .. }
+        | Step::Copy { source: path, .. }
         | Step::Link { path, .. }
         | Step::Writable { path }
         | Step::Protect { path, .. }
@@ -261,11 +235,11 @@ impl Running {
     /// The next message of the init, with the descriptors in it and the sender's process number.
     pub(super) fn receive(&self) -> Result<(FromInit, Vec<OwnedFd>, i32), LaunchError> {
         let mut bytes = [0u8; LENGTH];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3), ScmCredentials(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2), ScmCredentials(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let buffer = &mut [std::io::IoSliceMut::new(&mut bytes)];
-            match rustix::net::recvmsg(&self.control, buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            match rustix::net::recvmsg(&self.first.control, buffer, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
                 // A reset is told once, before what the init wrote ahead of its end: it had not read all that was
                 // written to it.
                 Err(Errno::INTR | Errno::CONNRESET) => continue,
@@ -288,60 +262,14 @@ impl Running {
         Ok((message, descriptors, sender))
     }
 
-    fn take_hands(
-        &mut self,
-        network: bool,
-        terminal: bool,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<(), LaunchError> {
-        let mut descriptors = descriptors.into_iter();
-        if network {
-            self.listener = descriptors.next().map(TcpListener::from);
-            self.resolver = descriptors.next().map(UdpSocket::from);
-            if self.resolver.is_none() {
-                return Err(LaunchError::InitGone);
-            }
-        }
-        if terminal {
-            self.terminal = Some(descriptors.next().ok_or(LaunchError::InitGone)?);
-        }
-        Ok(())
-    }
-
     /// Send a signal to the command's process group.
     pub(super) fn signal(&self, number: i32) {
         // The init may have just ended: then there is nobody left to tell.
-        let _ = rustix::net::send(&self.control, &ToInit::Signal(number).encode(), SendFlags::NOSIGNAL);
-    }
-
-    /// End every process of the run, at once.
-    pub(super) fn kill(&self) {
-        let _ = rustix::process::pidfd_send_signal(&self.init, Signal::KILL);
-    }
-
-    /// Wait until the init, and so every process of the run, is gone.
-    pub(super) fn wait_gone(&self) {
-        loop {
-            match rustix::process::waitid(
-                rustix::process::WaitId::PidFd(self.init.as_fd()),
-                rustix::process::WaitIdOptions::EXITED,
-            ) {
-                Err(Errno::INTR) => {}
-                // Gone, or waited for already.
-                _ => return,
-            }
-        }
+        let _ = rustix::net::send(&self.first.control, &ToInit::Signal(number).encode(), SendFlags::NOSIGNAL);
     }
 
     /// The terminal's outer end.
     pub(super) fn terminal(&self) -> Option<BorrowedFd<'_>> {
         self.terminal.as_ref().map(AsFd::as_fd)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.kill();
-        self.wait_gone();
     }
 }

@@ -129,6 +129,15 @@ pub enum Step {
         #[serde(with = "text::bytes")]
         contents: Vec<u8>,
     },
+    /// A copy in the run's own memory of a small file of the host that everyone may read.
+    Copy {
+        /// Where it is on the host, without links.
+        #[serde(with = "text::path")]
+        source: PathBuf,
+        /// Where the copy goes.
+        #[serde(with = "text::path")]
+        path: PathBuf,
+    },
     /// A symbolic link.
     Link {
         /// Where.
@@ -202,10 +211,15 @@ pub enum Step {
 }
 
 impl Step {
+    /// Does it make something in the run's own memory?
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self, Step::Folder { .. } | Step::File { .. } | Step::Copy { .. } | Step::Link { .. })
+    }
+
     /// How many mounts the step makes.
     pub fn mounts(&self) -> usize {
         match self {
-            Step::Folder { .. } | Step::File { .. } | Step::Link { .. } | Step::Seal => 0,
+            Step::Folder { .. } | Step::File { .. } | Step::Copy { .. } | Step::Link { .. } | Step::Seal => 0,
             Step::Pin { folders, .. } => 1 + folders.len(),
             // Three on version 1, one on version 2: counted at its worst.
             Step::CgroupView => 3,
@@ -244,7 +258,6 @@ pub fn plan(policy: &Policy, survey: &Survey, protected: &Protected) -> Result<P
     steps.extend(tree::system(survey));
     steps.extend(tree::devices());
     steps.push(Step::Proc { read_only: survey.uid == 0 });
-    steps.push(Step::CgroupView);
     steps.push(Step::Writable { path: temp.clone() });
     steps.push(Step::Writable { path: "/dev/shm".into() });
 
@@ -283,6 +296,8 @@ pub fn plan(policy: &Policy, survey: &Survey, protected: &Protected) -> Result<P
         steps.push(Step::Hide { path: socket.clone(), folder: false });
     }
     steps.extend(tree::hidden_data_directory(policy, survey));
+    // Late: the cgroup is made while what comes before is done.
+    steps.push(Step::CgroupView);
     steps.push(Step::Seal);
     let steps = tree::with_mount_points(steps);
 

@@ -4,12 +4,14 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
+use super::etc::SMALL;
+use super::orders::{Membership, View};
 use super::plan::{CLOSED_FILE, CLOSED_FOLDER, HIDDEN, Plan, Step};
 use crate::policy::Access;
 use crate::sys::linux::second::SecondStep;
@@ -104,33 +106,36 @@ fn failure(step: Option<u16>, call: Call) -> impl Fn(Errno) -> Failure {
     move |errno| Failure { step, call, errno }
 }
 
-/// Make the tree of `plan` and make it this process's root. `cgroup` names the folders of the run's own cgroup
-/// on the host, each with its name below /sys/fs/cgroup.
-pub fn enter(plan: &Plan, cgroup: &[(PathBuf, PathBuf)]) -> Result<(), Failure> {
+/// Make the tree of `plan` and make it this process's root. `join` puts this process into the run's cgroup, which is
+/// made meanwhile, and says where that is.
+pub fn enter(plan: &Plan, join: impl FnOnce() -> Result<Membership, Failure>) -> Result<(), Failure> {
     // Everything from the host is opened before anything is laid over it.
     let mut sources = Vec::with_capacity(plan.tree.len());
     for (place, step) in numbered(plan) {
-        if let Step::Bind { source, access, folder, devices, .. } = step {
-            sources.push(Some(take(Some(place), source, *access, *folder, *devices)?));
-        } else {
-            sources.push(None);
-        }
-    }
-    let mut groups = Vec::with_capacity(cgroup.len());
-    if plan.tree.contains(&Step::CgroupView) {
-        for (folder, name) in cgroup {
-            groups.push((take(None, folder, Access::Read, true, false)?, name));
-        }
+        sources.push(match step {
+            Step::Bind { source, access, folder, devices, .. } => {
+                Some(take(Some(place), source, *access, *folder, *devices)?)
+            }
+            Step::Copy { source, .. } => Some(readable(Some(place), source)?),
+            _ => None,
+        });
     }
     let root = own_memory(plan)?;
     rustix::mount::move_mount(&root, c"", CWD, c"/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(failure(None, Call::MoveMount))?;
+    let mut join = Some(join);
     for ((place, step), source) in numbered(plan).zip(sources) {
-        act(root.as_fd(), place, step, source, &groups)?;
+        match (step, join.take_if(|_| *step == Step::CgroupView)) {
+            (_, Some(join)) => show_cgroup(root.as_fd(), place, &join()?)?,
+            (step, None) => act(root.as_fd(), place, step, source)?,
+        }
+    }
+    if let Some(join) = join {
+        join()?;
     }
     rustix::process::fchdir(&root).map_err(failure(None, Call::Pivot))?;
     rustix::process::pivot_root(c".", c".").map_err(failure(None, Call::Pivot))?;
-    // The old root now lies over the new one; with it goes every name of the host's tree.
+    // over the new one; with it goes every name of the host's tree.
     rustix::mount::unmount(c".", UnmountFlags::DETACH).map_err(failure(None, Call::Pivot))?;
     rustix::process::chdir(&plan.start).map_err(failure(None, Call::Chdir))
 }
@@ -178,6 +183,20 @@ fn take(
         return Err(Failure { step, call: Call::Open, errno: Errno::STALE });
     }
     copy(step, opened.as_fd(), folder, access == Access::Read, devices)
+}
+
+/// Open a small file of the host, which everyone may read: as root, too. The path holds no link.
+fn readable(step: Option<u16>, source: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = rustix::fs::openat2(CWD, source, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+        .map_err(failure(step, Call::Open))?;
+    let stat = rustix::fs::fstat(&opened).map_err(failure(step, Call::Open))?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_file && stat.st_mode & 0o004 != 0 && stat.st_size <= SMALL as i64 {
+        Ok(opened)
+    } else {
+        Err(Failure { step, call: Call::Open, errno: Errno::STALE })
+    }
 }
 
 fn is_folder(opened: BorrowedFd<'_>) -> Result<bool, Errno> {
@@ -241,13 +260,34 @@ fn onto_itself(root: BorrowedFd<'_>, step: Option<u16>, path: &Path, read_only: 
     attach_to(step, &tree, &opened)
 }
 
-fn act(
-    root: BorrowedFd<'_>,
-    place: u16,
-    step: &Step,
-    source: Option<OwnedFd>,
-    groups: &[(OwnedFd, &PathBuf)],
-) -> Result<(), Failure> {
+/// The folders of the run's own cgroup. Their paths are the host's: what lies over `/` is not entered from it.
+fn show_cgroup(root: BorrowedFd<'_>, place: u16, Membership(views): &Membership) -> Result<(), Failure> {
+    let number = Some(place);
+    for View { folder, name } in views {
+        let tree = take(None, folder, Access::Read, true, false)?;
+        let target = Path::new("/sys/fs/cgroup").join(name);
+        if !name.as_os_str().is_empty() {
+            rustix::fs::mkdirat(root, below_root(&target), Mode::from_raw_mode(0o755))
+                .map_err(failure(number, Call::Mkdir))?;
+        }
+        attach(root, number, &tree, &target)?;
+    }
+    Ok(())
+}
+
+fn new_file(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::openat(root, below_root(path), flags, Mode::from_raw_mode(0o644))
+}
+
+fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
+    while !rest.is_empty() {
+        rest = &rest[rustix::io::write(file, rest)?..];
+    }
+    Ok(())
+}
+
+fn act(root: BorrowedFd<'_>, place: u16, step: &Step, source: Option<OwnedFd>) -> Result<(), Failure> {
     let number = Some(place);
     match step {
         // The init's umask is zero here, so the plan's mode is the folder's.
@@ -256,15 +296,25 @@ fn act(
                 .map_err(failure(number, Call::Mkdir))
         }
         Step::File { path, contents } => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-            let file = rustix::fs::openat(root, below_root(path), flags, Mode::from_raw_mode(0o644))
-                .map_err(failure(number, Call::Write))?;
-            let mut rest = contents.as_slice();
-            while !rest.is_empty() {
-                let written = rustix::io::write(&file, rest).map_err(failure(number, Call::Write))?;
-                rest = &rest[written..];
+            let file = new_file(root, path).map_err(failure(number, Call::Write))?;
+            write_all(&file, contents).map_err(failure(number, Call::Write))
+        }
+        Step::Copy { path, .. } => {
+            let source = source.ok_or(Failure { step: number, call: Call::Open, errno: Errno::BADF })?;
+            let file = new_file(root, path).map_err(failure(number, Call::Write))?;
+            let mut part = [0u8; 16 * 1024];
+            let mut length = 0;
+            loop {
+                let read = rustix::io::read(&source, &mut part).map_err(failure(number, Call::Open))?;
+                length += read;
+                if read == 0 {
+                    return Ok(());
+                }
+                if length > SMALL {
+                    return Err(Failure { step: number, call: Call::Open, errno: Errno::FBIG });
+                }
+                write_all(&file, &part[..read]).map_err(failure(number, Call::Write))?;
             }
-            Ok(())
         }
         Step::Link { path, target } => {
             rustix::fs::symlinkat(target, root, below_root(path)).map_err(failure(number, Call::Symlink))
@@ -306,17 +356,8 @@ fn act(
             let tree = mounted(number, &filesystem, attributes)?;
             attach(root, number, &tree, Path::new("/dev/pts"))
         }
-        Step::CgroupView => {
-            for (tree, name) in groups {
-                let target = Path::new("/sys/fs/cgroup").join(name);
-                if !name.as_os_str().is_empty() {
-                    rustix::fs::mkdirat(root, below_root(&target), Mode::from_raw_mode(0o755))
-                        .map_err(failure(number, Call::Mkdir))?;
-                }
-                attach(root, number, tree, &target)?;
-            }
-            Ok(())
-        }
+        // Shown when it is joined.
+        Step::CgroupView => Ok(()),
         Step::Pin { root: writable, hidden, folders } => {
             let opened = inside(root, number, writable)?;
             let tree = copy(number, opened.as_fd(), true, true, false)?;
@@ -337,5 +378,30 @@ fn act(
             let attributes = MountAttributes { read_only: true, no_exec: false, no_devices: true };
             set_attributes(root, attributes, false).map_err(failure(number, Call::MountSetattr))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn only_a_small_file_that_everyone_may_read_is_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("file");
+        let allow = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = || readable(Some(1), &path).unwrap_err().errno;
+        std::fs::write(&path, "x").unwrap();
+        allow(0o644);
+        assert!(readable(Some(1), &path).is_ok());
+        allow(0o640);
+        assert_eq!(refused(), Errno::STALE);
+        std::fs::write(&path, vec![b'x'; SMALL + 1]).unwrap();
+        allow(0o644);
+        assert_eq!(refused(), Errno::STALE);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert_eq!(refused(), Errno::LOOP);
     }
 }

@@ -44,14 +44,14 @@ struct Watch<'a> {
     hard: bool,
 }
 
-/// Wait until the run has ended, every process of it.
+/// Wait until the run has ended: every process of it but the init, which may still be on its way out.
 pub fn supervise(
     running: &mut Running,
     timeout: Option<Duration>,
     on_network: OnNetwork<'_>,
 ) -> std::io::Result<Ended> {
     if let Some(start) = running.not_started {
-        running.wait_gone();
+        running.first.wait_gone();
         return Ok((Ending::NotStarted(not_started(start)), None));
     }
     let network = running.listener.take().map(|listener| (listener, running.resolver.take()));
@@ -72,8 +72,10 @@ pub fn supervise(
         asked: false,
         hard: false,
     };
-    let ending = watch.until_the_end(&signals, on_network)?;
-    running.wait_gone();
+    let (ending, alone) = watch.until_the_end(&signals, on_network)?;
+    if !alone {
+        running.first.wait_gone();
+    }
     if let Some(terminal) = &mut watch.terminal {
         terminal.drain();
     }
@@ -110,11 +112,12 @@ struct Ready {
 }
 
 impl Watch<'_> {
+    /// How it ended, and whether nobody but the init is left.
     fn until_the_end(
         &mut self,
         signals: &SignalDescriptor,
         on_network: OnNetwork<'_>,
-    ) -> std::io::Result<Ending> {
+    ) -> std::io::Result<(Ending, bool)> {
         loop {
             let Ready { control, signalled, guard, network } = self.poll(signals)?;
             if network && let Some((listener, resolver)) = self.network.take() {
@@ -133,14 +136,14 @@ impl Watch<'_> {
             }
             if control {
                 match self.running.receive() {
-                    Ok((FromInit::Ended(status), ..)) => return Ok(ending(status)),
+                    Ok((FromInit::Ended { status, alone }, ..)) => return Ok((ending(status), alone)),
                     Ok((FromInit::NotStarted(start), ..)) => {
-                        return Ok(Ending::NotStarted(not_started(start)));
+                        return Ok((Ending::NotStarted(not_started(start)), false));
                     }
                     Ok((FromInit::Stopped(_), ..)) => self.stop()?,
                     Ok((FromInit::Continued, ..)) => {}
                     // Killed, by us or by the limit of memory.
-                    Ok(_) | Err(_) => return Ok(Ending::Signalled(libc::SIGKILL)),
+                    Ok(_) | Err(_) => return Ok((Ending::Signalled(libc::SIGKILL), false)),
                 }
             }
         }
@@ -166,8 +169,10 @@ impl Watch<'_> {
             let left = deadline.saturating_duration_since(Instant::now());
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
         });
-        let mut polled =
-            vec![PollFd::new(&self.running.control, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        let mut polled = vec![
+            PollFd::new(&self.running.first.control, PollFlags::IN),
+            PollFd::new(signals, PollFlags::IN),
+        ];
         let guards = self.running.guard.iter().map(AsFd::as_fd);
         polled.extend(guards.map(|guard| PollFd::from_borrowed_fd(guard, PollFlags::IN)));
         let guarded = polled.len();
@@ -245,7 +250,7 @@ impl Watch<'_> {
         if !self.hard {
             self.hard = true;
             self.deadline = None;
-            self.running.kill();
+            self.running.first.kill();
         }
     }
 

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use super::etc::{self, Treatment};
+use rustix::fs::{Mode, OFlags, RawDir};
+
+use super::etc::{self, SMALL, Treatment};
 use crate::policy::Policy;
 use crate::sys::linux::tree::landlock_abi;
 
@@ -55,8 +58,8 @@ pub enum EtcEntry {
     Folder,
     /// A file to bind (large, or read often).
     File,
-    /// A small file's contents.
-    Contents(Vec<u8>),
+    /// A small file, to copy from where it really is.
+    Copy(PathBuf),
     /// A link, made again.
     Link(PathBuf),
 }
@@ -144,7 +147,7 @@ impl Survey {
             roots: roots(),
             etc: etc_entries(terminal),
             places,
-            mounts: parse_mounts(&std::fs::read("/proc/self/mountinfo")?),
+            mounts: parse_mounts(&kernel_file("/proc/self/mountinfo")?),
             sockets,
             landlock: landlock_abi(),
             terminal,
@@ -252,7 +255,25 @@ fn roots() -> Vec<(PathBuf, Root)> {
 
 /// An empty /opt costs a mount and shows nothing.
 fn is_empty(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(opened) = rustix::fs::open(folder, flags, Mode::empty()) else { return false };
+    // Room for a few names: more than itself and its parent is not empty.
+    let mut room = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(opened, &mut room);
+    while let Some(entry) = entries.next() {
+        let Ok(entry) = entry else { return false };
+        if ![c".", c".."].contains(&entry.file_name()) {
+            return false;
+        }
+    }
+    true
+}
+
+/// A file that the kernel writes as it is read and gives no length of: in large parts, since each read costs.
+fn kernel_file(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(16 * 1024);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn etc_entries(terminal: bool) -> Vec<(PathBuf, EtcEntry)> {
@@ -278,7 +299,8 @@ fn etc_entry(path: &Path, treatment: Treatment) -> Option<EtcEntry> {
         if absolute.starts_with("/usr") || target.starts_with("../usr") {
             return Some(EtcEntry::Link(target));
         }
-        return readable_by_all(&followed).then(|| contents(path))?;
+        return (readable_by_all(&followed) && is_small(&followed))
+            .then(|| path.canonicalize().ok().map(EtcEntry::Copy))?;
     }
     if !readable_by_all(&metadata) {
         return None;
@@ -286,7 +308,7 @@ fn etc_entry(path: &Path, treatment: Treatment) -> Option<EtcEntry> {
     match treatment {
         Treatment::Bind if metadata.is_dir() => Some(EtcEntry::Folder),
         Treatment::Bind if metadata.is_file() => Some(EtcEntry::File),
-        Treatment::Copy | Treatment::AtATerminal if metadata.is_file() => contents(path),
+        Treatment::Copy | Treatment::AtATerminal if is_small(&metadata) => Some(EtcEntry::Copy(path.into())),
         _ => None,
     }
 }
@@ -296,13 +318,9 @@ fn readable_by_all(metadata: &std::fs::Metadata) -> bool {
     metadata.mode() & needed == needed
 }
 
-fn contents(path: &Path) -> Option<EtcEntry> {
-    // Bounded: a small file's place is not for a large one.
-    let metadata = std::fs::metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > 256 * 1024 {
-        return None;
-    }
-    std::fs::read(path).ok().map(EtcEntry::Contents)
+/// A small file's place is not for a large one.
+fn is_small(metadata: &std::fs::Metadata) -> bool {
+    metadata.is_file() && metadata.len() <= SMALL as u64
 }
 
 fn name_of(file: &str, id: u32) -> Option<String> {
@@ -359,7 +377,7 @@ fn unescape(field: &[u8]) -> PathBuf {
 /// namespace or after the start is not in the list; a Landlock rule of version 9 could close those and is not used yet.
 fn granted_sockets(policy: &Policy, places: &BTreeMap<PathBuf, Place>) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for socket in socket_paths(&std::fs::read("/proc/net/unix")?) {
+    for socket in socket_paths(&kernel_file("/proc/net/unix")?) {
         let below = policy.grants().find_map(|(_, _, typed)| match places.get(typed) {
             Some(Place::Found { real, .. }) => {
                 let rest = socket.strip_prefix(real).or_else(|_| socket.strip_prefix(typed)).ok()?;

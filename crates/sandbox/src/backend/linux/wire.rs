@@ -9,20 +9,21 @@ use super::stage::{Call, Failure};
 pub enum FromInit {
     /// A step failed; the init ends.
     Failed(Failure),
-    /// Descriptors come with this message: the proxy's listener and the resolver's socket when the first is
-    /// set, the terminal's master when the second is.
-    Hands {
-        /// Listener and resolver.
-        network: bool,
-        /// The terminal.
-        terminal: bool,
-    },
+    /// With it come the proxy's listener and the resolver's socket.
+    Network,
+    /// With it comes the terminal's master.
+    Terminal,
     /// The command's process is confined and waits for [`GO`] before it starts the command.
     Ready,
     /// The command did not start.
     NotStarted(Start),
-    /// The command ended, with this wait status.
-    Ended(i32),
+    /// The command ended.
+    Ended {
+        /// Its wait status.
+        status: i32,
+        /// No other process of the run is left: only the init itself still is, and ends now.
+        alone: bool,
+    },
     /// The command stopped by this signal.
     Stopped(i32),
     /// The command goes on.
@@ -58,11 +59,12 @@ impl FromInit {
             FromInit::Failed(Failure { step, call, errno }) => {
                 (1, call.number(), step.unwrap_or(u16::MAX), errno.raw_os_error())
             }
-            FromInit::Hands { network, terminal } => (2, u8::from(network), u16::from(terminal), 0),
+            FromInit::Network => (2, 0, 0, 0),
+            FromInit::Terminal => (2, 1, 0, 0),
             FromInit::Ready => (3, 0, 0, 0),
             FromInit::NotStarted(Start::NotFound) => (4, 0, 0, 0),
             FromInit::NotStarted(Start::NotExecutable(errno)) => (4, 1, 0, errno.raw_os_error()),
-            FromInit::Ended(status) => (5, 0, 0, status),
+            FromInit::Ended { status, alone } => (5, u8::from(alone), 0, status),
             FromInit::Stopped(signal) => (6, 0, 0, signal),
             FromInit::Continued => (7, 0, 0, 0),
         };
@@ -85,11 +87,12 @@ impl FromInit {
                 call: Call::from_number(bytes[1])?,
                 errno: Errno::from_raw_os_error(value),
             }),
-            2 => FromInit::Hands { network: bytes[1] != 0, terminal: small != 0 },
+            2 if bytes[1] == 0 => FromInit::Network,
+            2 => FromInit::Terminal,
             3 => FromInit::Ready,
             4 if bytes[1] == 0 => FromInit::NotStarted(Start::NotFound),
             4 => FromInit::NotStarted(Start::NotExecutable(Errno::from_raw_os_error(value))),
-            5 => FromInit::Ended(value),
+            5 => FromInit::Ended { status: value, alone: bytes[1] != 0 },
             6 => FromInit::Stopped(value),
             7 => FromInit::Continued,
             _ => return None,
@@ -119,12 +122,13 @@ mod tests {
         for message in [
             FromInit::Failed(Failure { step: Some(7), call: Call::MoveMount, errno: Errno::PERM }),
             FromInit::Failed(Failure { step: None, call: Call::Hand, errno: Errno::INVAL }),
-            FromInit::Hands { network: true, terminal: false },
-            FromInit::Hands { network: false, terminal: true },
+            FromInit::Network,
+            FromInit::Terminal,
             FromInit::Ready,
             FromInit::NotStarted(Start::NotFound),
             FromInit::NotStarted(Start::NotExecutable(Errno::ACCESS)),
-            FromInit::Ended(0x0b00),
+            FromInit::Ended { status: 0x0b00, alone: true },
+            FromInit::Ended { status: 9, alone: false },
             FromInit::Stopped(20),
             FromInit::Continued,
         ] {

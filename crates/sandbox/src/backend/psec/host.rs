@@ -40,6 +40,7 @@ pub fn ask(binary: &Path) -> Result<Route, Refusal> {
 impl Backend for Psec {
     type Survey = Survey;
     type Plan = Plan;
+    type Begun = ();
     type Running = Running;
 
     fn probe(&self) -> Probed {
@@ -50,6 +51,8 @@ impl Backend for Psec {
     fn machine_memory(&self) -> u64 {
         machine::memory().unwrap_or(u64::MAX)
     }
+
+    fn begin(&self, _: &Policy) {}
 
     fn survey(&self, policy: &Policy) -> Result<Survey, Refusal> {
         let verdict = probe::verdict();
@@ -92,6 +95,7 @@ impl Backend for Psec {
 
     fn launch(
         &self,
+        (): (),
         plan: &Plan,
         environment: &Environment,
         meanwhile: impl FnOnce(),

@@ -22,7 +22,8 @@ pub enum Cloned {
 /// child for ever. This is checked, since a forgotten thread would otherwise be a rare hang. Without /proc it cannot
 /// be; no run starts there anyway, and the probe, which has one thread, then says what is missing.
 pub fn clone_into(flags: i32, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
-    if std::fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1) != 1 {
+    // The folder of threads has two links of its own.
+    if rustix::fs::stat(c"/proc/self/task").is_ok_and(|tasks| tasks.st_nlink != 3) {
         return Err(io::Error::other("another thread is running"));
     }
     let mut pidfd: c_int = -1;
@@ -114,6 +115,13 @@ pub fn exit_now(status: c_int) -> ! {
 
 fn errno() -> rustix::io::Errno {
     rustix::io::Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(rustix::io::Errno::IO)
+}
+
+/// End every process that this one sees but itself, at once. For the first process of a pid namespace those are all
+/// of it, nested namespaces included; `SRCH` says that there is none.
+pub fn kill_all() -> Result<(), rustix::io::Errno> {
+    // SAFETY: no pointer is passed.
+    if unsafe { libc::kill(-1, libc::SIGKILL) } == 0 { Ok(()) } else { Err(errno()) }
 }
 
 /// Put this process into new namespaces of these kinds (`CLONE_NEW*`, never the descriptor table).

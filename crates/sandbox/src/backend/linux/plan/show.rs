@@ -80,6 +80,10 @@ impl fmt::Display for Line<'_> {
             Step::File { path, contents } => {
                 write!(out, "file      {} ({} bytes)", escape(path), contents.len())
             }
+            Step::Copy { source, path } => {
+                write!(out, "copy      {}", escape(source))?;
+                if source != path { write!(out, " at {}", escape(path)) } else { Ok(()) }
+            }
             Step::Link { path, target } => write!(out, "link      {} -> {}", escape(path), escape(target)),
             Step::Bind { source, target, access, devices, .. } => {
                 let word = match (access, devices) {

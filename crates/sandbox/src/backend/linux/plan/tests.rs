@@ -60,7 +60,7 @@ fn survey() -> Survey {
             ("/etc/ld.so.cache".into(), EtcEntry::File),
             ("/etc/ssl/certs".into(), EtcEntry::Folder),
             ("/etc/localtime".into(), EtcEntry::Link("/usr/share/zoneinfo/UTC".into())),
-            ("/etc/services".into(), EtcEntry::Contents(b"http 80/tcp\n".to_vec())),
+            ("/etc/services".into(), EtcEntry::Copy("/etc/services".into())),
         ],
         places: BTreeMap::from([
             found("/home/u/work", Kind::Folder),
@@ -264,7 +264,10 @@ proptest! {
         let mut links: Vec<&Path> = vec![];
         for step in &plan.tree {
             match step {
-                Step::Folder { path, .. } | Step::File { path, .. } | Step::Link { path, .. } => {
+                Step::Folder { path, .. }
+                | Step::File { path, .. }
+                | Step::Copy { path, .. }
+                | Step::Link { path, .. } => {
                     prop_assert!(bound.is_empty(), "made after a mount: {step:?}");
                     prop_assert!(made.contains(&path.parent().unwrap()), "no parent: {step:?}");
                     prop_assert!(!made.contains(&path.as_path()), "twice: {step:?}");

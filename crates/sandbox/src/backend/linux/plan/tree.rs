@@ -69,9 +69,7 @@ pub(super) fn skeleton(survey: &Survey, temp: &Path, home: &Path) -> Vec<Step> {
 /// the mounts, in their order. A mount point inside something bound is there already: nothing is ever made in
 /// the host's folders.
 pub(super) fn with_mount_points(steps: Vec<Step>) -> Vec<Step> {
-    let (own, mounts): (Vec<Step>, Vec<Step>) = steps
-        .into_iter()
-        .partition(|step| matches!(step, Step::Folder { .. } | Step::File { .. } | Step::Link { .. }));
+    let (own, mounts): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(Step::is_in_memory);
     let bound: Vec<PathBuf> = mounts
         .iter()
         .filter_map(|step| match step {
@@ -125,7 +123,11 @@ struct OwnMemory {
 impl OwnMemory {
     /// Make one thing, after the folders that it lies in; nothing twice.
     fn make(&mut self, step: Step) {
-        let (Step::Folder { path, .. } | Step::File { path, .. } | Step::Link { path, .. }) = &step else {
+        let (Step::Folder { path, .. }
+        | Step::File { path, .. }
+        | Step::Copy { path, .. }
+        | Step::Link { path, .. }) = &step
+        else {
             return;
         };
         if self.made.contains(path.as_os_str()) || self.bound.iter().any(|outer| is_below(path, outer)) {
@@ -180,7 +182,7 @@ pub(super) fn etc_steps(survey: &Survey, home: &Path) -> Vec<Step> {
     ];
     for (path, entry) in &survey.etc {
         steps.push(match entry {
-            EtcEntry::Contents(contents) => Step::File { path: path.clone(), contents: contents.clone() },
+            EtcEntry::Copy(source) => Step::Copy { source: source.clone(), path: path.clone() },
             EtcEntry::Link(target) => Step::Link { path: path.clone(), target: target.clone() },
             EtcEntry::Folder | EtcEntry::File => Step::Bind {
                 source: path.clone(),

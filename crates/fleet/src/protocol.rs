@@ -29,7 +29,7 @@ pub use refusal::{Code, Refusal};
 pub use report::{Accepted, Enrol, Enrolled, NodeState, Report, SelfTest};
 pub use text::{Base64, Secret};
 pub use time::{Milliseconds, Timestamp};
-pub use work::{File, Input, Kind, Limits, Repository, Work};
+pub use work::{Credential, File, Input, Kind, Limits, Repository, Work};
 
 use serde::{Deserialize, Serialize};
 

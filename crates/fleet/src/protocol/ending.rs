@@ -34,6 +34,8 @@ words! {
         DiskFull = "disk-full",
         /// No process could be started.
         Processes = "no-processes",
+        /// The node has less room than the job asks for.
+        Room = "no-room",
         /// The sandbox did not launch.
         Launch = "launch-failed",
         /// The egress proxy did not start.
@@ -56,6 +58,7 @@ impl Obstacle {
             Obstacle::Folder => "the job's folder could not be made",
             Obstacle::DiskFull => "the disk is full",
             Obstacle::Processes => "no process could be started",
+            Obstacle::Room => "the node had no room for it",
             Obstacle::Launch => "the sandbox did not launch",
             Obstacle::Proxy => "the egress proxy did not start",
             Obstacle::RelayPort => "no free relay port",
@@ -65,10 +68,10 @@ impl Obstacle {
         }
     }
 
-    /// Does it say something about the node's health? A repository that is not there and a node that is told to end
-    /// do not.
+    /// Does it say something about the node's health? A repository that is not there, a node that is full and one
+    /// that is told to end do not.
     pub const fn counts_against_node(self) -> bool {
-        !matches!(self, Obstacle::Fetch | Obstacle::TierFell | Obstacle::Draining)
+        !matches!(self, Obstacle::Fetch | Obstacle::Room | Obstacle::TierFell | Obstacle::Draining)
     }
 }
 

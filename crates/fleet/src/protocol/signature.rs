@@ -158,7 +158,7 @@ pub struct BadKey;
 
 impl fmt::Display for BadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not an Ed25519 key as PKCS #8")
+        f.write_str("not an Ed25519 key")
     }
 }
 
@@ -184,11 +184,19 @@ impl Signer {
             .map_err(|_| BadKey)
     }
 
+    /// The key of a seed of 32 bytes, which is all that a node keeps of it.
+    pub fn from_seed(seed: &[u8]) -> Result<Signer, BadKey> {
+        Ed25519KeyPair::from_seed_unchecked(seed).map(Signer::of).map_err(|_| BadKey)
+    }
+
     /// Take up a key that was kept.
     pub fn from_pkcs8(bytes: &[u8]) -> Result<Signer, BadKey> {
-        let key = Ed25519KeyPair::from_pkcs8(bytes).map_err(|_| BadKey)?;
+        Ed25519KeyPair::from_pkcs8(bytes).map(Signer::of).map_err(|_| BadKey)
+    }
+
+    fn of(key: Ed25519KeyPair) -> Signer {
         let node = node_of(key.public_key().as_ref());
-        Ok(Signer { key, node })
+        Signer { key, node }
     }
 
     /// Whose it is.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Base64, Milliseconds};
+use super::{Base64, Milliseconds, Secret};
 use crate::Tier;
 use crate::word::words;
 
@@ -39,6 +39,9 @@ pub struct Work {
     /// Variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// Variables whose values are secrets: the node masks them in the log, and nobody shows them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, Secret>,
     /// Hosts that it may reach, as `sandbox run --allow` takes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
@@ -61,6 +64,19 @@ pub struct Repository {
     pub url: String,
     /// A branch, a tag or a commit.
     pub revision: String,
+    /// For the fetch alone: the job does not see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Credential>,
+}
+
+/// What a repository's host asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credential {
+    /// The user; many hosts take any.
+    pub user: String,
+    /// A token, or a password.
+    pub password: Secret,
 }
 
 /// A file in the job's folder.

@@ -5,13 +5,9 @@ use super::*;
 const START: StartId = StartId::from_bytes([1; 16]);
 const NOW: Timestamp = Timestamp::from_milliseconds(1_800_000_000_250);
 
-/// A key of a fixed seed, in PKCS #8 (RFC 8410, without the public half).
+/// A key of a fixed seed.
 fn signer(seed: u8) -> Signer {
-    let mut document =
-        vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
-    document.extend([seed; 32]);
-    let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&document).unwrap();
-    Signer { node: node_of(key.public_key().as_ref()), key }
+    Signer::from_seed(&[seed; 32]).unwrap()
 }
 
 fn head() -> Head<'static> {
@@ -150,6 +146,7 @@ fn a_kept_key_is_the_same_node() {
     assert_ne!(one.node(), Signer::from_pkcs8(&Signer::generate().unwrap()).unwrap().node());
     assert_eq!(format!("{one:?}"), format!("the key of {}", one.node()));
     assert_eq!(Signer::from_pkcs8(&kept[1..]).unwrap_err(), BadKey);
+    assert_eq!(Signer::from_seed(&[0; 31]).unwrap_err(), BadKey);
 }
 
 proptest! {

@@ -82,6 +82,9 @@ pub trait Running {
     /// Clear away what dead runs left, a bounded amount. Called after the command has started.
     fn sweep(&self);
 
+    /// Give it that long to end after a first signal, where the default is not meant.
+    fn set_patience(&mut self, _: Duration) {}
+
     /// Stand by until every process that could still do something for the run has ended. `on_network` is called once, when a program of the run first asks
     /// for a connection or a name: with where they are asked for.
     fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended>;

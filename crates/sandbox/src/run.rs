@@ -24,6 +24,8 @@ pub struct Options {
     pub records: Option<Box<dyn std::io::Write + Send>>,
     /// The proxy that this machine's own way out leads through.
     pub upstream: Option<Upstream>,
+    /// Time to end after this process was asked to, by a first signal; none: a few seconds.
+    pub patience: Option<Duration>,
 }
 
 /// What has been worked out before anything is done.
@@ -94,6 +96,9 @@ pub fn run<B: Backend>(
         scan = LinkScan::start(policy, &prepared.protected.roots);
     })?;
     drop(environment);
+    if let Some(patience) = options.patience {
+        running.set_patience(patience);
+    }
     running.sweep();
     // Most runs that end at once never ask for the network: the proxy starts when one does.
     let mut settings = proxied.map(|(allow, forward, token)| {

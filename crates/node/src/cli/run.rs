@@ -233,8 +233,8 @@ pub fn main(arguments: RunArguments) -> ExitCode {
             return Status::Sandbox.into();
         }
     };
-    let options =
-        Options { upstream, records: log.map(|file| Box::new(file) as Box<dyn std::io::Write + Send>) };
+    let records = log.map(|file| Box::new(file) as Box<dyn std::io::Write + Send>);
+    let options = Options { records, upstream, patience: None };
     let report = match run(&backend, begun, &policy, &prepared, options) {
         Ok(report) => report,
         Err(refusal) => return refuse(&refusal, json),

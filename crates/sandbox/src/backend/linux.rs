@@ -141,6 +141,10 @@ impl Running for launch::Running {
         }
     }
 
+    fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended> {
         supervise::supervise(self, timeout, on_network)
     }

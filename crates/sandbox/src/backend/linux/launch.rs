@@ -4,6 +4,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -16,6 +17,7 @@ use super::orders::{self, Membership, Orders, View};
 use super::plan::{Plan, Step};
 use super::probe::Lacking;
 use super::stage::Failure;
+use super::supervise;
 use super::verify::{Mechanism, Mismatch, Ours, verify};
 use super::wire::{FromInit, GO, LENGTH, Start, ToInit};
 use crate::environ::Environment;
@@ -40,6 +42,8 @@ pub struct Running {
     pub(super) guard: Option<Guard>,
     /// It did not start, for this reason.
     pub(super) not_started: Option<Start>,
+    /// How long it may take to end after a first signal.
+    pub(super) patience: Duration,
 }
 
 /// Why a run was not started.
@@ -106,6 +110,7 @@ pub fn launch(
         group: born,
         guard: None,
         not_started: None,
+        patience: supervise::GRACE,
     };
     let node = |what| move |errno: Errno| LaunchError::Node { what, error: errno.into() };
     let failed = |error| LaunchError::Node { what: "handing the plan to the run's first process", error };

@@ -30,7 +30,7 @@ const PASSED_ON: [i32; 9] = [
 ];
 
 /// Time to end after a first word, before every process is ended at once.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// What is kept while standing by.
 struct Watch<'a> {
@@ -225,7 +225,7 @@ impl Watch<'_> {
                     self.running.signal(number);
                     // A program may take an interrupt as a word to itself and go on; the others ask for an end.
                     if number != libc::SIGINT && number != libc::SIGQUIT {
-                        self.deadline = Some(Instant::now() + GRACE);
+                        self.deadline = Some(Instant::now() + self.running.patience);
                     }
                 }
             }

@@ -1,15 +1,56 @@
-//! The node's agent, as far as it goes: at start, and again on a timer, it has the self-test run and reports what
-//! it showed. It launches nothing itself: a self-test is a process of its own, which has one thread to begin with.
+//! The node's agent: at start, and again on a timer, it has the self-test run and reports what it showed; with an
+//! edge it also takes jobs and sees each to its end. It launches nothing itself: a self-test, and whoever stands by a
+//! job, are processes of their own, which have one thread to begin with and end with the agent.
 //!
-//! A signal ends the agent as it ends any program: it holds nothing that must be given back.
+//! Where what is known: `edge` how to ask, `standing` what the edge lets this start do, `table` which jobs there are
+//! and until when, `job` how one goes, `journal` what outlives a kill.
 
-use std::io::{self, Write as _};
+mod alone;
+mod check;
+mod child;
+mod edge;
+pub mod enrol;
+mod fetch;
+mod finish;
+mod folder;
+mod job;
+mod journal;
+mod lease;
+mod log;
+mod mask;
+mod order;
+mod os;
+mod pace;
+pub mod plain;
+mod report;
+mod room;
+mod signal;
+mod standing;
+pub mod step;
+mod table;
+mod work;
+
+use std::io;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::Value;
+use oz0_fleet::protocol::signature::Signer;
+use oz0_sandbox::backend::{self, Backend as _};
+use oz0_sandbox::policy::Caller;
+
+use self::check::{CheckError, Checks, Tiers};
+use self::edge::{Edge, EdgeError, Trouble, Way};
+use self::enrol::{EnrolError, TokenFrom};
+use self::finish::Endings;
+use self::folder::{FolderError, Folders};
+use self::journal::Journal;
+use self::room::Room;
+use self::signal::Ending;
+use self::standing::Standing;
+use self::table::Table;
+use crate::identity;
 
 /// What the agent is told.
 pub struct Settings {
@@ -19,74 +60,184 @@ pub struct Settings {
     pub data_directory: PathBuf,
     /// From one self-test to the next.
     pub every: Duration,
+    /// The edge, when there is one.
+    pub fleet: Option<Fleet>,
 }
 
-/// Why the agent ended.
+/// What it is told of its part in a fleet.
+pub struct Fleet {
+    /// The edge's URL.
+    pub edge: String,
+    /// The authorities that are trusted, instead of the machine's.
+    pub authorities: Option<PathBuf>,
+    /// Plain HTTP may leave this machine.
+    pub in_the_clear: bool,
+    /// Where the token is, for the first start.
+    pub token: Option<TokenFrom>,
+    /// The most jobs at once.
+    pub jobs: Option<u16>,
+    /// The memory that they may use together, in bytes.
+    pub memory: Option<u64>,
+    /// Where their folders are.
+    pub folders: PathBuf,
+    /// Keep a job's folder after its end.
+    pub keep: bool,
+    /// How long jobs may take to end once the node was told to.
+    pub drain: Duration,
+    /// Who the node runs as, as far as that decides what is protected.
+    pub caller: Caller,
+}
+
+/// Why the agent ended, or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// No self-test could be started.
-    #[error("starting the self-test: {0}")]
-    Start(io::Error),
-    /// It said nothing that can be read.
-    #[error("the self-test gave no answer ({0})")]
-    Answer(ExitStatus),
+    /// The self-test.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// Nobody reads what the agent reports.
     #[error("writing the report: {0}")]
     Report(io::Error),
+    /// Another agent uses the data directory.
+    #[error("{}: another agent uses this data directory", oz0_sandbox::text::escape(.0))]
+    Taken(PathBuf),
+    /// The data directory.
+    #[error("{what}: {error}")]
+    Data {
+        /// What was tried.
+        what: &'static str,
+        /// What the OS answered.
+        error: io::Error,
+    },
+    /// The key.
+    #[error("the node's key: {0}")]
+    Key(String),
+    /// The jobs' folders.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The edge.
+    #[error(transparent)]
+    Edge(#[from] EdgeError),
+    /// Enrolment.
+    #[error(transparent)]
+    Enrol(#[from] EnrolError),
+    /// Signals.
+    #[error("listening for signals: {0}")]
+    Signals(ctrlc::Error),
+    /// The edge does not know this node any more.
+    #[error(
+        "the edge no longer knows {0} as a node ({1}): make a new token there and start once with `--enrol @FILE`{2}"
+    )]
+    Shut(String, &'static str, &'static str),
 }
 
-/// Report, and again on the timer, until something is in the way.
-pub fn run(settings: &Settings) -> AgentError {
-    loop {
-        let begun = Instant::now();
-        if let Err(error) = self_test(settings).and_then(|report| say(&report).map_err(AgentError::Report)) {
-            return error;
+/// All that the agent's threads share.
+struct Agent {
+    binary: PathBuf,
+    data_directory: PathBuf,
+    machine_memory: u64,
+    caller: Caller,
+    room: Room,
+    every: Duration,
+    edge: Edge,
+    ending: Ending,
+    folders: Folders,
+    journal: Journal,
+    standing: Standing,
+    table: Table,
+    tiers: Tiers,
+    endings: Endings,
+}
+
+/// Run until something is in the way, or until it was told to end and has ended.
+pub fn run(settings: Settings) -> Result<(), AgentError> {
+    let Settings { binary, data_directory, every, fleet } = settings;
+    let checks = Checks { binary: binary.clone(), data_directory: data_directory.clone() };
+    let Some(fleet) = fleet else { return Err(alone::run(&checks, every)) };
+
+    let ending = Ending::hear().map_err(AgentError::Signals)?;
+    // For as long as this process lives.
+    let _lock = only_one(&data_directory)?;
+    let data = |what| move |error| AgentError::Data { what, error };
+    let seed = identity::seed(&data_directory).map_err(|error| AgentError::Key(error.to_string()))?;
+    let signer = Signer::from_seed(&seed).map_err(|error| AgentError::Key(error.to_string()))?;
+    drop(seed);
+    let way =
+        Way { url: &fleet.edge, authorities: fleet.authorities.as_deref(), in_the_clear: fleet.in_the_clear };
+    let edge = Edge::new(&way, signer)?;
+    tracing::info!(node = %edge.node(), edge = edge.base(), "starting");
+    let folders = Folders::in_folder(&fleet.folders, &data_directory, fleet.keep)?;
+    let journal = Journal::open(&data_directory).map_err(data("opening the journal"))?;
+    let left = journal.recover(Duration::from_secs(10)).map_err(data("reading the journal"))?;
+    folders.clear_all();
+    enrol::ensure(&data_directory, &edge, fleet.token, &ending)?;
+
+    let machine_memory = backend::host(None).machine_memory();
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let agent = Arc::new(Agent {
+        room: Room::of(processors, machine_memory, fleet.jobs, fleet.memory),
+        tiers: Tiers::new(checks, every),
+        caller: fleet.caller,
+        machine_memory,
+        binary,
+        data_directory,
+        every,
+        edge,
+        ending,
+        folders,
+        journal,
+        standing: Standing::default(),
+        table: Table::default(),
+        endings: Endings::default(),
+    });
+    for ending in left {
+        let taking = journal::Taking { job: ending.job, fence: ending.fence };
+        tracing::warn!(job = %taking.job, outcome = ?ending.outcome, "left by an earlier start");
+        if let Ok(log) = log::Log::left(&agent.journal.path(taking, "log")) {
+            job::send(&agent, taking, &Arc::new(log));
         }
-        thread::sleep(settings.every.saturating_sub(begun.elapsed()));
+        agent.endings.push(ending);
+    }
+    let result = report::run(&agent, fleet.drain);
+    if let Err(AgentError::Shut(..)) = &result {
+        enrol::forget(&agent.data_directory);
+    }
+    result
+}
+
+/// Two agents would both hold the same jobs.
+fn only_one(data_directory: &std::path::Path) -> Result<std::fs::File, AgentError> {
+    let path = data_directory.join("agent.lock");
+    let lock = std::fs::File::create(&path).map_err(|error| AgentError::Data { what: "locking", error })?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => Err(AgentError::Taken(data_directory.to_owned())),
+        Err(std::fs::TryLockError::Error(error)) => Err(AgentError::Data { what: "locking", error }),
     }
 }
 
-/// One self-test; each of its checks is logged on standard error as it ends.
-fn self_test(settings: &Settings) -> Result<Value, AgentError> {
-    let output = Command::new(&settings.binary)
-        .args(["sandbox", "check", "--self-test", "--json", "--data-dir"])
-        .arg(&settings.data_directory)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(AgentError::Start)?;
-    let answer = serde_json::from_slice(&output.stdout).map_err(|_| AgentError::Answer(output.status))?;
-    reported(answer).ok_or(AgentError::Answer(output.status))
-}
-
-/// The facts: which property failed is among them, what a check saw stays on the node.
-fn reported(answer: Value) -> Option<Value> {
-    let Value::Object(mut answer) = answer else { return None };
-    answer.remove("self_test");
-    answer.remove("lacking");
-    answer.remove("lines");
-    answer.remove("route");
-    answer.remove("advice");
-    answer.contains_key("tier").then_some(Value::Object(answer))
-}
-
-/// One line on standard output.
-fn say(report: &Value) -> io::Result<()> {
-    let mut output = io::stdout().lock();
-    writeln!(output, "{report}")?;
-    output.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_a_check_saw_stays_on_the_node() {
-        let answer = json!({ "tier": "tier 0", "failed": "files", "self_test": [{ "saw": "/home/x" }], "lines": [], "lacking": [] });
-        assert_eq!(reported(answer), Some(json!({ "tier": "tier 0", "failed": "files" })));
-        assert_eq!(reported(json!({ "refusal": {} })), None);
-        assert_eq!(reported(json!([])), None);
+impl Agent {
+    /// A request failed: told, and what it says about this start is heeded.
+    fn meet(&self, trouble: &Trouble, doing: &str, failures: u32) {
+        tell(trouble, doing, failures);
+        if let Some(code) = trouble.code()
+            && self.standing.refused(code)
+        {
+            self.table.wake();
+        }
     }
+}
+
+/// Tell of a request that failed: the first time, and then now and again.
+fn tell(trouble: &Trouble, doing: &str, failures: u32) {
+    if failures != 0 && !failures.is_power_of_two() {
+        return;
+    }
+    let Trouble::Refused(refusal) = trouble else {
+        return tracing::warn!(doing, reason = %trouble, failures, "the edge is away");
+    };
+    let fix = refusal.fix.as_deref().unwrap_or_default();
+    if let Some(skew) = edge::skew(refusal) {
+        return tracing::error!(doing, "this machine's clock is {skew}, by the edge's: set it right");
+    }
+    tracing::warn!(doing, code = %refusal.code, reason = %refusal.reason, fix, failures, "the edge refused");
 }

@@ -31,7 +31,7 @@ enum Verb {
     /// Run commands confined, and see what confines them.
     #[command(subcommand)]
     Sandbox(Sandbox),
-    /// Run the node: self-test at start and on a timer, a line of facts each time.
+    /// Run the node: self-test at start and on a timer, and jobs where there is an edge.
     Run(node_run::NodeRunArguments),
     /// The node itself.
     #[command(subcommand)]
@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
 }
 
 /// This system's backend, with what the environment hands down.
-fn host() -> Result<impl Backend, Refusal> {
+pub fn host() -> Result<impl Backend, Refusal> {
     crate::env::psec_route().map(backend::host).map_err(bad_route)
 }
 

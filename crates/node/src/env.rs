@@ -59,6 +59,24 @@ pub fn data_directory(asked: Option<PathBuf>) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(PLACES.last))
 }
 
+/// The folder in which each job gets one of its own: `--jobs-dir`, or the user's own place for what can be made again.
+pub fn jobs_directory(asked: Option<PathBuf>) -> PathBuf {
+    asked
+        .map(|asked| std::path::absolute(&asked).unwrap_or(asked))
+        .or_else(|| folder("XDG_CACHE_HOME").map(|cache| cache.join("oz0-node/jobs")))
+        .or_else(|| folder("LOCALAPPDATA").map(|local| local.join("oz0-node-jobs")))
+        .or_else(|| folder("HOME").map(|home| home.join(".cache/oz0-node/jobs")))
+        .unwrap_or_else(|| PathBuf::from("/var/cache/oz0-node/jobs"))
+}
+
+/// The one-use token with which a node enrols, where `--enrol` does not say.
+pub const ENROL_TOKEN: &str = "OZ0_ENROL_TOKEN";
+
+/// That token, when it is set.
+pub fn enrol_token() -> Option<String> {
+    std::env::var(ENROL_TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
 /// The proxy that this machine's own way out leads through, as `http://[user:password@]host:port`. A variable and
 /// not an option: a password has no place among arguments.
 pub const UPSTREAM_PROXY: &str = "OZ0_UPSTREAM_PROXY";

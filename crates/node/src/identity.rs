@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use oz0_sandbox::private::{self, Openness};
+use zeroize::Zeroizing;
 
 /// Where the key is, below the data directory.
 const KEY: &str = "identity/node.key";
@@ -63,6 +64,12 @@ pub fn ensure(data_directory: &Path) -> Result<(), IdentityError> {
         Ok(_) => Err(IdentityError::Form(key)),
         Err(error) => Err(IdentityError::Call { call: "looking at", path: key, error }),
     }
+}
+
+/// The seed of the node's key, once [`ensure`] has said that it is there.
+pub fn seed(data_directory: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityError> {
+    let path = data_directory.join(KEY);
+    fs::read(&path).map(Zeroizing::new).map_err(|error| IdentityError::Call { call: "reading", path, error })
 }
 
 fn make_folder(folder: &Path) -> Result<(), IdentityError> {

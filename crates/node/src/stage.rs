@@ -28,6 +28,20 @@ pub enum Stage {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+    /// Launch the command of a lease, as ordered on standard input, and stand by it.
+    Job,
+    /// Become a command of tier 0.
+    Enter {
+        /// The process that it ends with.
+        #[arg(long)]
+        parent: u32,
+        /// A file through which it joins what limits it.
+        #[arg(long)]
+        join: Vec<PathBuf>,
+        /// The program and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// Do the step.
@@ -41,6 +55,8 @@ pub fn main(stage: Stage) -> ExitCode {
                 Status::Sandbox.into()
             }
         },
+        Stage::Job => crate::agent::step::main(),
+        Stage::Enter { parent, join, command } => crate::agent::plain::enter(parent, &join, &command),
         Stage::Subject { acts } => match subject::main(acts) {
             Ok(()) => ExitCode::SUCCESS,
             // Nobody reads the answers any more.

@@ -60,6 +60,8 @@ pub struct Settings {
     pub data_directory: PathBuf,
     /// From one self-test to the next.
     pub every: Duration,
+    /// Started with `--sandbox psec`.
+    pub psec: bool,
     /// The edge, when there is one.
     pub fleet: Option<Fleet>,
 }
@@ -150,8 +152,8 @@ struct Agent {
 
 /// Run until something is in the way, or until it was told to end and has ended.
 pub fn run(settings: Settings) -> Result<(), AgentError> {
-    let Settings { binary, data_directory, every, fleet } = settings;
-    let checks = Checks { binary: binary.clone(), data_directory: data_directory.clone() };
+    let Settings { binary, data_directory, every, psec, fleet } = settings;
+    let checks = Checks::new(binary.clone(), data_directory.clone(), psec);
     let Some(fleet) = fleet else { return Err(alone::run(&checks, every)) };
 
     let ending = Ending::hear().map_err(AgentError::Signals)?;

@@ -21,6 +21,9 @@ pub fn run(checks: &Checks, every: Duration) -> AgentError {
         if let Err(error) = say(&report) {
             return AgentError::Report(error);
         }
+        while checks.once() {
+            thread::park();
+        }
         thread::sleep(every.saturating_sub(begun.elapsed()));
     }
 }

@@ -4,12 +4,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use oz0_fleet::platform::routed_tier;
 use oz0_fleet::protocol::{Milliseconds, SelfTest};
 use oz0_fleet::{Facts, Reported, Tier};
+use oz0_sandbox::backend::psec::{self, route};
 use serde_json::Value;
 
 /// Why a check gave nothing.
@@ -30,12 +31,32 @@ pub struct Checks {
     pub binary: PathBuf,
     /// The node's data directory.
     pub data_directory: PathBuf,
+    /// Started with `--sandbox psec`.
+    psec: bool,
+    /// How containers reach their proxy here, once a self-test has found out.
+    route: Arc<OnceLock<String>>,
 }
 
 impl Checks {
+    /// With no route known yet.
+    pub fn new(binary: PathBuf, data_directory: PathBuf, psec: bool) -> Checks {
+        Checks { binary, data_directory, psec, route: Arc::default() }
+    }
+
+    /// Where PSEC confines runs, one self-test a start is enough, and none without `--sandbox psec`: its verdict is
+    /// fresh until the node or the machine restarts.
+    pub fn once(&self) -> bool {
+        psec::HERE
+    }
+
+    /// What processes of this node's are handed of the route, so that a build is asked once a start.
+    pub fn hand_down(&self, command: &mut Command) {
+        command.envs(self.route.get().map(|route| (route::VARIABLE, route)));
+    }
+
     /// One self-test; each of its checks is logged on standard error as it ends.
     pub fn self_test(&self) -> Result<Value, CheckError> {
-        self.ask(true)
+        self.ask(self.psec || !psec::HERE)
     }
 
     /// What a probe says, without a self-test.
@@ -51,13 +72,18 @@ impl Checks {
         } else {
             command.stderr(Stdio::null());
         }
+        self.hand_down(&mut command);
         let output = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .and_then(|child| child.wait_with_output());
         let output = output.map_err(CheckError::Start)?;
-        let answer = serde_json::from_slice(&output.stdout).map_err(|_| CheckError::Answer(output.status))?;
+        let answer: Value =
+            serde_json::from_slice(&output.stdout).map_err(|_| CheckError::Answer(output.status))?;
+        if let Some(route) = answer["route"].as_str() {
+            let _ = self.route.set(route.to_owned());
+        }
         reported(answer).ok_or(CheckError::Answer(output.status))
     }
 }
@@ -110,11 +136,15 @@ pub struct Tiers {
 impl Tiers {
     /// Nothing is shown yet. A verdict is fresh for two turns of the timer.
     pub fn new(checks: Checks, every: Duration) -> Tiers {
-        Tiers { checks, fresh: every.saturating_mul(2), verdict: Mutex::default() }
+        let fresh = if checks.once() { Duration::MAX } else { every.saturating_mul(2) };
+        Tiers { checks, fresh, verdict: Mutex::default() }
     }
 
     /// Test. Without an answer there is no tier 1 any more.
     pub fn test(&self) -> Result<(), CheckError> {
+        if self.checks.once() && self.verdict().is_some_and(|verdict| !verdict.stale) {
+            return Ok(());
+        }
         let (begun, program) = (Instant::now(), fingerprint(&self.checks.binary));
         let answer = self.checks.self_test();
         let mut verdict = self.verdict.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,6 +163,15 @@ impl Tiers {
         }
         *verdict = Some(new);
         Ok(())
+    }
+
+    /// What processes of this node's are handed of the route.
+    pub fn hand_down(&self, command: &mut Command) {
+        self.checks.hand_down(command);
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has anything changed that a self-test stands on: the program, or what confines runs?
@@ -194,7 +233,7 @@ mod tests {
     #[test]
     fn no_verdict_is_no_tier_one() {
         let nowhere = PathBuf::from("/nowhere/oz0-node");
-        let checks = Checks { binary: nowhere.clone(), data_directory: nowhere };
+        let checks = Checks::new(nowhere.clone(), nowhere, false);
         let tiers = Tiers::new(checks, Duration::from_secs(60));
         assert!(!tiers.hold_tier_one() && tiers.changed() && tiers.report().is_none());
         assert!(matches!(tiers.test(), Err(CheckError::Start(_))));

@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::check::Tiers;
 use super::order::Order;
 use super::os;
 
@@ -19,10 +20,16 @@ impl Child {
     /// Start the node's own program on an order, with `input` as what the command reads; gives also what both of its
     /// outputs write, in one. The calling thread has to live as long as the process does: on Linux the process ends
     /// with it.
-    pub fn start(binary: &Path, order: &Order, input: Vec<u8>) -> io::Result<(Child, PipeReader)> {
+    pub fn start(
+        binary: &Path,
+        tiers: &Tiers,
+        order: &Order,
+        input: Vec<u8>,
+    ) -> io::Result<(Child, PipeReader)> {
         let (output, write) = io::pipe()?;
         let mut command = Command::new(binary);
         command.args(["stage", "job"]).stdin(Stdio::piped()).stdout(write.try_clone()?).stderr(write);
+        tiers.hand_down(&mut command);
         // Ctrl-C at a terminal is a word to the agent, which lets its jobs end.
         os::own_group(&mut command);
         let mut process = command.spawn()?;

@@ -246,7 +246,7 @@ fn launch(
     let lock = agent.journal.path(taking, "lock");
     let order = Order { agent: std::process::id(), tier, policy, told, lock };
     let begun = Instant::now();
-    let (child, output) = match Child::start(&agent.binary, &order, input) {
+    let (child, output) = match Child::start(&agent.binary, &agent.tiers, &order, input) {
         Ok((child, output)) => (Arc::new(child), output),
         Err(error) => {
             tracing::error!(job = %taking.job, %error, "starting a process");

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use oz0_sandbox::backend::psec;
 use oz0_sandbox::limits;
 use oz0_sandbox::report::Status;
 
@@ -36,7 +37,7 @@ pub struct NodeRunArguments {
     /// What confines runs here, where there is a choice: `psec`, on Windows alone.
     #[arg(long, value_name = "MECHANISM", value_parser = ["psec"])]
     sandbox: Option<String>,
-    /// Time from one self-test to the next.
+    /// Time from one self-test to the next. On Windows there is one a start.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = limits::parse_duration)]
     self_test_every: Duration,
     #[command(flatten)]
@@ -91,7 +92,8 @@ pub fn main(arguments: NodeRunArguments) -> ExitCode {
         complain(reason, None);
         Status::Sandbox.into()
     };
-    if arguments.sandbox.is_some() {
+    let psec = arguments.sandbox.is_some();
+    if psec && !psec::HERE {
         return failed(NO_PSEC);
     }
     let token = match arguments.fleet.enrol.as_deref().map(token_from).transpose() {
@@ -107,7 +109,7 @@ pub fn main(arguments: NodeRunArguments) -> ExitCode {
         Err(error) => return failed(&format!("this program's path: {error}")),
     };
     let fleet = arguments.fleet.into_fleet(token);
-    let settings = Settings { binary, data_directory, every: arguments.self_test_every, fleet };
+    let settings = Settings { binary, data_directory, every: arguments.self_test_every, psec, fleet };
     match agent::run(settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error.to_string()),

@@ -55,6 +55,11 @@ pub trait Backend {
     /// Limits like these that no process can be put under, each in another way.
     fn unattainable(&self, limits: &Limits) -> Vec<Unattainable>;
 
+    /// What the self-test's checks have to know of this backend.
+    fn particulars(&self) -> Particulars {
+        Particulars::default()
+    }
+
     /// The command's variables: what the policy passes and what this system's programs need; the proxy's when
     /// the plan has one, with `url` for its address.
     fn environment(
@@ -107,6 +112,21 @@ pub struct Probed {
     /// What is missing, each as a run would refuse: with the step that failed and what the system answered,
     /// which stay on the node.
     pub lacking: Vec<Refusal>,
+}
+
+/// What a check has to know of a backend to look at all of a property; the default is a backend that has nothing of
+/// the kind.
+#[derive(Clone, Copy, Default)]
+pub struct Particulars {
+    /// egress: by which way the proxy is reached, where there are several.
+    pub way: Option<&'static str>,
+    /// ingress: what outside the container has to hold besides: what was found, or why it does not.
+    pub outside: Option<fn() -> Result<String, String>>,
+    /// files: ordinary runs have an entry against the data directory on top of its own access list, and the list has
+    /// to keep them out by itself.
+    pub data_directory_by_its_list: bool,
+    /// files: what of a data directory's access list is worth saying, although it decides nothing.
+    pub about_data_directory: Option<fn(&Path) -> Option<String>>,
 }
 
 /// Limits that no process can be put under on this machine: what the check of fail_closed asks for.

@@ -17,7 +17,8 @@ pub struct Usage {
     pub memory_limit: Option<u64>,
     /// Whether the run's own limit of memory was reached; that ends nothing as long as cache gives way.
     pub memory_limit_reached: bool,
-    /// Processes that were killed for want of memory, whichever process of the run it was.
+    /// Processes that were killed for want of memory, whichever process of the run it was. On Windows none is killed:
+    /// there it counts how often memory was refused.
     pub memory_kills: u64,
     /// The most processes at once (tasks, where the system counts threads).
     pub processes_peak: Option<u64>,
@@ -105,7 +106,9 @@ impl fmt::Display for LimitHit {
         }
         let plural = if self.times == 1 { "" } else { "s" };
         match self.limit {
+            Limit::Memory if cfg!(windows) => write!(f, "memory refused: {} time{plural}", self.times)?,
             Limit::Memory => write!(f, "processes killed: {}", self.times)?,
+            Limit::Processes if cfg!(windows) => write!(f, "new processes refused: {}", self.times)?,
             Limit::Processes => write!(f, "new tasks refused: {}, threads count", self.times)?,
             Limit::Cpu => write!(f, "held back in {} period{plural}", self.times)?,
             Limit::Timeout => write!(f, "ended {} time{plural}", self.times)?,

@@ -55,6 +55,9 @@ pub enum Act {
     },
     /// Listen on the loopback and reach oneself there.
     DialItself,
+    /// Ask this system's resolver for a name. An answer says nothing of reachability: on Windows the resolver is
+    /// outside the container.
+    Lookup(String),
     /// Say where the proxy is.
     FindProxy,
     /// Ask for a page through the proxy.
@@ -285,6 +288,7 @@ impl fmt::Display for Act {
             Act::Ping(_) => f.write_str("ICMP"),
             Act::Serve { .. } => f.write_str("listening"),
             Act::DialItself => f.write_str("reaching itself on the loopback"),
+            Act::Lookup(name) => write!(f, "looking up {}", text::escape(name)),
             Act::FindProxy => f.write_str("finding the proxy"),
             Act::Fetch { url, token } => {
                 let how = match token {

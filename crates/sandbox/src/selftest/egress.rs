@@ -60,8 +60,9 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     };
     let port = proxy_port_of_another_host(lab, &policy, proxy)?;
     let six = if hosts.six.is_some() { "IPv6" } else { "IPv6 (this machine has none)" };
+    let way = lab.particulars().way.map(|way| format!("{way}; ")).unwrap_or_default();
     Ok(format!(
-        "through the proxy an allowed host and a forwarded port answered, without the run's token 407, another \
+        "{way}through the proxy an allowed host and a forwarded port answered, without the run's token 407, another \
          host 403; refused directly: loopback, the forwarded port, another host and the proxy's port there \
          ({port}), mapped addresses, {six}, UDP (nothing arrived), ICMP ({icmp})"
     ))

@@ -44,6 +44,11 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     let ground = Ground::prepare(lab)?;
     let mut policy = lab.policy(&ground.work);
     policy.read.push(ground.readable.clone());
+    let particulars = lab.particulars();
+    if particulars.data_directory_by_its_list {
+        // Nothing is there, so nothing is denied.
+        policy.data_directory = ground.top.join("none");
+    }
     let real = &lab.node().data_directory;
     let (has_data, has_key) = (real.is_dir(), real.join(KEY).exists());
     // A caller that is careless with descriptors: this one is open on the stand-in, and every program inherits it.
@@ -83,7 +88,9 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     }
     ground.is_untouched()?;
     refuses_grants(lab, &ground)?;
-    Ok(saw(real, has_data, has_key))
+    let about = particulars.about_data_directory.filter(|_| has_data).and_then(|about| about(real));
+    let about = about.map(|about| format!("; {about}")).unwrap_or_default();
+    Ok(saw(real, has_data, has_key) + &about)
 }
 
 fn saw(real: &Path, has_data: bool, has_key: bool) -> String {

@@ -41,8 +41,13 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
         }
     }
     drop((outside, inside));
+    let besides = match lab.particulars().outside.map(|holds| holds()) {
+        None => String::new(),
+        Some(Ok(found)) => format!("; {found}"),
+        Some(Err(why)) => return Err(Fault::broken(why)),
+    };
     Ok(format!(
-        "a process inside listened on 127.0.0.1 and on every address and reached itself; the host did not ({})",
+        "a process inside listened on 127.0.0.1 and on every address and reached itself; the host did not ({}){besides}",
         refusals.join(", ")
     ))
 }

@@ -13,7 +13,7 @@ use oz0_egress::Allowlist;
 
 use super::act::{Act, Answer};
 use super::evidence::{Fault, Tried};
-use super::launcher::{Launcher, Order, Unattainable};
+use super::launcher::{Launcher, Order, Particulars, Unattainable};
 use super::session::{Ended, Silence, Started, Told};
 use crate::backend::Refusal;
 use crate::environ::Environment;
@@ -92,6 +92,11 @@ impl<'a> Lab<'a> {
     /// Limits that no process can be put under.
     pub fn unattainable(&self, limits: &Limits) -> Vec<Unattainable> {
         self.launcher.unattainable(limits)
+    }
+
+    /// What there is to know of the sandbox.
+    pub fn particulars(&self) -> Particulars {
+        self.launcher.particulars()
     }
 
     /// A folder for one check, made.

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::backend::Refusal;
-pub use crate::backend::Unattainable;
+pub use crate::backend::{Particulars, Unattainable};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::selftest::session::Started;
@@ -28,4 +28,9 @@ pub trait Launcher: Sync {
 
     /// Limits like these that no process can be put under here.
     fn unattainable(&self, limits: &Limits) -> Vec<Unattainable>;
+
+    /// What the checks have to know of the sandbox.
+    fn particulars(&self) -> Particulars {
+        Particulars::default()
+    }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::launcher::{Launcher, Order, Unattainable};
+use super::launcher::{Launcher, Order, Particulars, Unattainable};
 use super::session::{Started, Told};
 use crate::backend::{Backend, Refusal};
 use crate::limits::{Kind, Limits, Usage};
@@ -125,6 +125,10 @@ impl<B: Backend + Sync, C: Change<B::Plan>> Launcher for Staged<'_, B, C> {
 
     fn unattainable(&self, limits: &Limits) -> Vec<Unattainable> {
         self.backend.unattainable(limits)
+    }
+
+    fn particulars(&self) -> Particulars {
+        self.backend.particulars()
     }
 }
 

@@ -56,6 +56,7 @@ fn attempt(act: &Act) -> io::Result<()> {
         Act::Send { address, words } => network::send(*address, words),
         Act::Ping(address) => network::ping(*address),
         Act::DialItself => network::dial_itself(),
+        Act::Lookup(name) => network::lookup(name),
         Act::FindProxy => network::find_proxy(),
         Act::Fetch { url, token } => network::fetch(url, *token),
         Act::Start(number) => processes::start(*number),

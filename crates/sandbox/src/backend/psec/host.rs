@@ -11,12 +11,15 @@ use super::route::Route;
 use super::running::Running;
 use super::survey::Survey;
 use super::{probe, question, take};
-use crate::backend::{Backend, Probed, Refusal, Unattainable};
+use crate::backend::{Backend, Particulars, Probed, Refusal, Unattainable};
 use crate::environ::Environment;
 use crate::limits::Limits;
 use crate::policy::{Network, Policy};
 use crate::protected::Protected;
+use crate::sys::windows::acl::{self, Access};
+use crate::sys::windows::firewall::{self, Firewall};
 use crate::sys::windows::machine;
+use crate::sys::windows::sid::Sid;
 
 /// The backend of Windows.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +84,19 @@ impl Backend for Psec {
         ]
     }
 
+    fn particulars(&self) -> Particulars {
+        Particulars {
+            way: self.route.map(|route| match route {
+                Route::Bridge => "by the bridge inside the container",
+                Route::Relay => "by the relay, since this build closes a container's own loopback",
+            }),
+            // With the relay's capability PSEC itself does not stop another machine.
+            outside: (self.route != Some(Route::Bridge)).then_some(firewall_blocks),
+            data_directory_by_its_list: true,
+            about_data_directory: Some(about_data_directory),
+        }
+    }
+
     fn environment(
         &self,
         policy: &Policy,
@@ -119,4 +135,42 @@ pub fn refusal(error: &LaunchError) -> Refusal {
         LaunchError::Mismatch(_) => "mismatch",
     };
     Refusal { code, reason: error.to_string(), fix: None }
+}
+
+/// On the relay route the firewall's default is what keeps other machines from a listener inside. A rule that lets a
+/// program in is not seen by this.
+fn firewall_blocks() -> Result<String, String> {
+    let profiles = match firewall::read() {
+        Firewall::Known(profiles) => profiles,
+        Firewall::CannotTell(error) => {
+            return Err(format!("Windows Firewall does not say what it blocks ({error})"));
+        }
+    };
+    let open: Vec<&str> =
+        profiles.iter().filter(|profile| !profile.holds()).map(|profile| profile.name).collect();
+    if open.is_empty() {
+        Ok("Windows Firewall is on and blocks inbound by default (domain, private, public)".to_owned())
+    } else {
+        Err(format!(
+            "Windows Firewall is off or does not block inbound by default ({}): on the relay route nothing else keeps \
+             other machines from a listener in the container",
+            open.join(", ")
+        ))
+    }
+}
+
+/// Who else is on a data directory's access list, for a person: whether a container reads it was tried.
+fn about_data_directory(folder: &Path) -> Option<String> {
+    let list = match acl::read(folder) {
+        Ok(list) => list,
+        Err(error) => return Some(format!("its access list could not be read ({error})")),
+    };
+    let lets_in = |sid: &Sid| list.allows(sid, Access::ReadExecute.mask());
+    if lets_in(&Sid::all_application_packages()) {
+        Some("its access list lets in ALL APPLICATION PACKAGES".to_owned())
+    } else if lets_in(&Sid::everyone()) {
+        Some("its access list has an entry for Everyone, which lets no container in".to_owned())
+    } else {
+        None
+    }
 }

@@ -156,7 +156,7 @@ impl backend::Running for Running {
             memory_peak: Some(counters.peak_memory),
             memory_limit: Some(self.limits.memory),
             memory_limit_reached: memory > 0,
-            memory_kills: 0,
+            memory_kills: memory,
             processes_peak: None,
             processes_refused: refused,
             cpu_throttled: 0,

@@ -1,7 +1,9 @@
 //! Acts on the network: connections past the proxy and through it, datagrams, ICMP, and being reached.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket,
+};
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +53,10 @@ pub(super) fn dial_itself() -> Answer {
         Ok((_listener, address)) => connect(address),
         Err(error) => Answer::untried("listening on 127.0.0.1", error),
     }
+}
+
+pub(super) fn lookup(name: &str) -> Answer {
+    Answer::of((name, 0).to_socket_addrs(), |found| Seen::Count(found.count() as u64))
 }
 
 pub(super) fn ping(address: Ipv4Addr) -> Answer {

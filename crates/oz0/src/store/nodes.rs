@@ -159,6 +159,14 @@ impl Act for Report {
             .bind(json(&self.facts))
             .execute(&mut connection.inner)
             .await?;
+            // A node that says something else each time fills no disk with it.
+            sqlx::query(
+                "DELETE FROM tier_history WHERE node = $1 AND at <= \
+                 (SELECT at FROM tier_history WHERE node = $1 ORDER BY at DESC LIMIT 1 OFFSET 500)",
+            )
+            .bind(caller.node.to_string())
+            .execute(&mut connection.inner)
+            .await?;
         }
         Ok(Ok(state))
     }
@@ -174,6 +182,14 @@ impl Report {
             .bind(kept(caller.now))
             .execute(&mut connection.inner)
             .await?;
+        // One that starts again and again is told apart from a copy by its latest starts.
+        sqlx::query(
+            "DELETE FROM starts WHERE node = $1 AND at <= \
+             (SELECT at FROM starts WHERE node = $1 ORDER BY at DESC LIMIT 1 OFFSET 500)",
+        )
+        .bind(caller.node.to_string())
+        .execute(&mut connection.inner)
+        .await?;
         sqlx::query(
             "UPDATE nodes SET start_id = $2, start_created = $3, failures = 0, obstacle = NULL, aside_until = NULL \
              WHERE node = $1",

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test reports")]
 
 mod edge;
+mod faults;
 mod leases;
 mod nodes;
+mod serving;
 mod several;
 mod sources;
 mod support;

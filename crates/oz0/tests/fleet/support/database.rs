@@ -4,6 +4,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use oz0::store::Place;
@@ -15,7 +16,7 @@ const NOBODY: u32 = 65534;
 
 pub(crate) struct Database {
     folder: TempDir,
-    server: Option<Child>,
+    server: Option<Mutex<Child>>,
 }
 
 impl Database {
@@ -37,41 +38,21 @@ impl Database {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let mut database = Database { folder, server: None };
-        database.start();
-        database
+        let server = Some(Mutex::new(start(folder.path())));
+        Database { folder, server }
+    }
+
+    /// As if the power of the database's machine had gone, and come back.
+    pub(crate) fn crash(&self) {
+        let Some(server) = &self.server else { return };
+        let mut server = server.lock().unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        *server = start(self.folder.path());
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
         self.server.is_some()
-    }
-
-    /// Only a Unix socket, in its own folder.
-    fn start(&mut self) {
-        let folder = self.folder.path();
-        let server = command("postgres")
-            .arg("-D")
-            .arg(folder.join("data"))
-            .arg("-k")
-            .arg(folder)
-            .args(["-c", "listen_addresses=", "-c", "max_connections=60"])
-            .current_dir("/")
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(folder.join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        self.server = Some(server);
-        let began = Instant::now();
-        loop {
-            let ready =
-                command("pg_isready").arg("-h").arg(folder).arg("-q").current_dir("/").status().unwrap();
-            if ready.success() {
-                return;
-            }
-            let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            assert!(began.elapsed() < Duration::from_secs(60), "PostgreSQL did not start: {}", log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
     }
 
     pub(crate) fn url(&self) -> Option<String> {
@@ -95,10 +76,42 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if let Some(server) = &mut self.server {
+            let server = server.get_mut().unwrap_or_else(PoisonError::into_inner);
             // INT is PostgreSQL's fast shutdown: its own processes end with it.
             let _ = kill_process(Pid::from_child(server), Signal::INT);
             drop(server.wait());
         }
+    }
+}
+
+/// The server, once it answers: only at a Unix socket, in its own folder.
+fn start(folder: &Path) -> Child {
+    let spawn = || {
+        command("postgres")
+            .arg("-D")
+            .arg(folder.join("data"))
+            .arg("-k")
+            .arg(folder)
+            .args(["-c", "listen_addresses=", "-c", "max_connections=60"])
+            .current_dir("/")
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(folder.join("log")).unwrap())
+            .spawn()
+            .unwrap()
+    };
+    let mut server = spawn();
+    let began = Instant::now();
+    loop {
+        let ready = command("pg_isready").arg("-h").arg(folder).arg("-q").current_dir("/").status().unwrap();
+        // After a crash the processes of the one before may still be ending: it does not start beside them.
+        if server.try_wait().unwrap().is_some() {
+            server = spawn();
+        } else if ready.success() {
+            return server;
+        }
+        let log = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        assert!(began.elapsed() < Duration::from_secs(60), "PostgreSQL did not start: {}", log());
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

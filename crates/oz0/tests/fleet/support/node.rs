@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::database::Database;
-use super::server::{Server, agent, answered, ask};
+use super::server::{Server, agent, answered, ask, tried};
 
 pub(crate) struct Node {
     pub(crate) signer: Signer,
@@ -44,12 +44,12 @@ impl Node {
     /// A key, and nobody knows it.
     pub(crate) fn new(server: &Server) -> Node {
         let signer = Signer::from_pkcs8(&Signer::generate().unwrap()).unwrap();
-        Node::of(signer, server)
+        Node::of(signer, &server.base)
     }
 
-    fn of(signer: Signer, server: &Server) -> Node {
+    fn of(signer: Signer, base: &str) -> Node {
         let start = StartId::from_bytes(chance::bytes().unwrap());
-        Node { signer, start, base: server.base.clone(), agent: agent() }
+        Node { signer, start, base: base.to_owned(), agent: agent() }
     }
 
     /// Enrolled, and reported with these facts.
@@ -64,7 +64,12 @@ impl Node {
 
     /// The same key in another process, on this machine or another.
     pub(crate) fn again(kept: &[u8], server: &Server) -> Node {
-        Node::of(Signer::from_pkcs8(kept).unwrap(), server)
+        Node::at(kept, &server.base)
+    }
+
+    /// The same, at this address.
+    pub(crate) fn at(kept: &[u8], base: &str) -> Node {
+        Node::of(Signer::from_pkcs8(kept).unwrap(), base)
     }
 
     pub(crate) fn signed(
@@ -85,17 +90,34 @@ impl Node {
         body: &[u8],
         headers: &[(&str, String)],
     ) -> (u16, Value) {
+        answered(self.request(path, query, body, headers))
+    }
+
+    fn request(
+        &self,
+        path: &str,
+        query: &str,
+        body: &[u8],
+        headers: &[(&str, String)],
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let query = if query.is_empty() { String::new() } else { format!("?{query}") };
         let mut request = self.agent.post(format!("{}{path}{query}", self.base));
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        answered(request.send(body))
+        request.send(body)
     }
 
     pub(crate) fn post(&self, path: &str, body: &impl Serialize) -> (u16, Value) {
         let body = serde_json::to_vec(body).unwrap();
         self.send(path, "", &body, &self.signed(path, "", &body, chance::now()))
+    }
+
+    /// One try, whoever answers.
+    pub(crate) fn try_post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Option<T> {
+        let body = serde_json::to_vec(body).unwrap();
+        let answer = tried(self.request(path, "", &body, &self.signed(path, "", &body, chance::now())));
+        answer.and_then(|(status, answer)| (status == 200).then(|| serde_json::from_value(answer).unwrap()))
     }
 
     fn done<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> T {

@@ -1,7 +1,7 @@
 //! The built program, serving, and asked by its own command line and over HTTP.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -39,6 +39,8 @@ pub(crate) fn refused(database: &Database, words: &[&str]) -> String {
 pub(crate) struct Server {
     process: Child,
     pub(crate) base: String,
+    /// What else it says.
+    said: BufReader<ChildStdout>,
 }
 
 impl Server {
@@ -47,19 +49,33 @@ impl Server {
     }
 
     pub(crate) fn with(database: &Database, words: &[&str]) -> Server {
+        Server::at("127.0.0.1:0", database, words)
+    }
+
+    /// At an address of its own, as often as it is started anew.
+    pub(crate) fn at(address: &str, database: &Database, words: &[&str]) -> Server {
         let log =
             std::fs::File::create(database.folder().join(format!("oz0-{}.log", std::process::id()))).unwrap();
         let mut process = oz0(database)
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", address])
             .args(words)
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
             .unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        said.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
-        Server { process, base: format!("http://{address}") }
+        Server { process, base: format!("http://{address}"), said }
+    }
+
+    /// Where its figures are, when it was asked for them.
+    pub(crate) fn figures(&mut self) -> String {
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("figures on ").unwrap_or_else(|| panic!("it said {line:?}"));
+        format!("http://{address}/metrics")
     }
 
     fn signal(&mut self, signal: Signal) -> std::process::ExitStatus {
@@ -101,6 +117,13 @@ pub(crate) fn answered(answer: Result<ureq::http::Response<ureq::Body>, ureq::Er
     (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
+/// The same, or none where nobody answered.
+pub(crate) fn tried(answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Option<(u16, Value)> {
+    let mut answer = answer.ok()?;
+    let text = answer.body_mut().read_to_string().ok()?;
+    Some((answer.status().as_u16(), serde_json::from_str(&text).ok()?))
+}
+
 /// A trigger of Standard Webhooks as its sender has it.
 pub(crate) struct Sender {
     agent: ureq::Agent,
@@ -135,6 +158,11 @@ impl Sender {
         self.send_as(id, body, 0, "application/json", |signature| signature)
     }
 
+    /// One try, whoever answers.
+    pub(crate) fn try_send(&self, id: &str) -> Option<(u16, Value)> {
+        tried(self.request(id, b"{}", 0, "application/json", |signature| signature))
+    }
+
     pub(crate) fn send_as(
         &self,
         id: &str,
@@ -143,17 +171,26 @@ impl Sender {
         kind: &str,
         change: impl Fn(String) -> String,
     ) -> (u16, Value) {
+        answered(self.request(id, body, age, kind, change))
+    }
+
+    fn request(
+        &self,
+        id: &str,
+        body: &[u8],
+        age: u64,
+        kind: &str,
+        change: impl Fn(String) -> String,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let time = (oz0::chance::now().milliseconds() / 1000 - age).to_string();
         let signed = [id.as_bytes(), b".", time.as_bytes(), b".", body].concat();
         let signature = format!("v1,{}", STANDARD.encode(hmac::sign(&self.key, &signed)));
-        answered(
-            self.agent
-                .post(&self.url)
-                .header("webhook-id", id)
-                .header("webhook-timestamp", &time)
-                .header("webhook-signature", &change(signature))
-                .header("content-type", kind)
-                .send(body),
-        )
+        self.agent
+            .post(&self.url)
+            .header("webhook-id", id)
+            .header("webhook-timestamp", &time)
+            .header("webhook-signature", &change(signature))
+            .header("content-type", kind)
+            .send(body)
     }
 }

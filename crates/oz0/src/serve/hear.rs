@@ -36,6 +36,8 @@ pub(super) async fn run(
                     tracing::warn!(%error, "other oz0 are not heard; jobs that they queue are found every second");
                 }
                 tokio::time::sleep(PAUSE).await;
+                // What was queued meanwhile the others have found by themselves; kept, it would only grow.
+                while announced.try_recv().is_ok() {}
             },
         }
     };

@@ -118,6 +118,21 @@ fn the_specification_of_a_plain_run_grants_what_was_asked() {
     assert_eq!(ui & 0x2de, 0x2de, "{ui:#x}");
 }
 
+/// P6: without another word the node's data lies in the user's local folder, and no run can read it.
+#[test]
+fn the_nodes_data_lies_in_the_local_folder() {
+    let machine = Machine::new("");
+    let data = machine.path("local").join("orchestrator-zero-node");
+    std::fs::create_dir_all(&data).unwrap();
+    let mut node = machine.node(&[&["sandbox", "run", "--"][..], &ECHO].concat());
+    let output = node.env_remove("OZ0_DATA_DIR").output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let deny = Launch::of(&machine).one("create")["specification"]["deny"].clone();
+    let deny: Vec<String> = serde_json::from_value(deny).unwrap();
+    let ends = r"\local\orchestrator-zero-node";
+    assert!(deny.iter().any(|path| path.to_lowercase().ends_with(ends)), "{deny:?}");
+}
+
 /// Each step fails once. Nothing ran, nothing is left, and the words say which step and what Windows answered.
 #[test]
 fn a_launch_that_fails_at_any_step_has_run_nothing() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Place, tests};
+use crate::support::{Place, finish, tests};
 
 tests![
     c080_memory_is_resident_use_not_address_space,
@@ -13,7 +13,8 @@ tests![
     cpu_time_is_capped,
     a_run_reads_its_own_limits,
     a_limit_that_was_not_reached_is_not_named,
-    a_run_cannot_change_its_limits,
+    a_run_cannot_change_its_limits;
+    as root: a_real_time_callers_run_is_not_real_time,
 ];
 
 const TAKE: &str = "x = bytearray(int(__import__('sys').argv[1]) << 20); print(len(x) >> 20)";
@@ -149,4 +150,17 @@ fn a_run_cannot_change_its_limits(place: &Place) {
             .text()
             .contains("procs")
     );
+}
+
+/// No cap on CPU time holds a real-time process.
+fn a_real_time_callers_run_is_not_real_time(place: &Place) {
+    let class = "chrt --pid $$ | grep -c SCHED_OTHER";
+    let mut command = place.command("/usr/bin/chrt");
+    command.args(["--fifo", "1"]).arg(place.node().get_program()).args(["sandbox", "run", "--work"]);
+    command.arg(&place.work).args(["--", "/bin/sh", "-c", class]);
+    assert_eq!(finish(&mut command).ok(), "1");
+    assert_eq!(place.outside("chrt --fifo 1 sh -c 'chrt --pid $$ | grep -c SCHED_FIFO'").ok(), "1");
+    // Nor can it become one, though the caller could.
+    place.sh("chrt --fifo 1 true").is_refused();
+    place.outside("chrt --fifo 1 true").ok();
 }

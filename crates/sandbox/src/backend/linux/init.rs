@@ -56,6 +56,7 @@ pub fn main(groundwork: &Groundwork, control: BorrowedFd<'_>) -> ! {
 
 /// The privileged sequence, each step with why it comes now.
 fn confine_and_run(groundwork: &Groundwork, control: BorrowedFd<'_>) -> Result<(), Failure> {
+    process::schedule_fairly().map_err(failure(Call::Schedule))?;
     // First what no plan decides, while the node makes one. The user and pid namespaces came with the fork; these
     // belong to that user namespace.
     process::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS)

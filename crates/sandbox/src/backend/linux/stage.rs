@@ -55,6 +55,7 @@ macro_rules! calls {
 }
 
 calls! {
+    Schedule => "leaving the caller's real-time class (sched_setscheduler)",
     JoinCgroup => "joining the run's cgroup",
     Unshare => "making the namespaces (unshare)",
     IdMap => "mapping the caller's own id (/proc/self/uid_map)",

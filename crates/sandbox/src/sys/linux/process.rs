@@ -124,6 +124,23 @@ pub fn kill_all() -> Result<(), rustix::io::Errno> {
     if unsafe { libc::kill(-1, libc::SIGKILL) } == 0 { Ok(()) } else { Err(errno()) }
 }
 
+/// Be scheduled like any program where the caller is not: no cap on CPU time holds a real-time process, and version 1
+/// of cgroups takes none.
+pub fn schedule_fairly() -> Result<(), rustix::io::Errno> {
+    // SAFETY: no pointer is passed; 0 is this process.
+    let class = unsafe { libc::sched_getscheduler(0) };
+    if matches!(class & !libc::SCHED_RESET_ON_FORK, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE) {
+        return Ok(());
+    }
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is ours and alive across the call; 0 is this process.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) } == 0 {
+        Ok(())
+    } else {
+        Err(errno())
+    }
+}
+
 /// Put this process into new namespaces of these kinds (`CLONE_NEW*`, never the descriptor table).
 pub fn unshare(flags: c_int) -> Result<(), rustix::io::Errno> {
     debug_assert!(flags & libc::CLONE_FILES == 0);

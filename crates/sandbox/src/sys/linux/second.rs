@@ -47,7 +47,7 @@ pub enum SecondStep {
     ProcessGroup,
     Terminal,
     CloseDescriptors,
-    CoreLimit,
+    Limits,
     NoNewPrivileges,
     Landlock,
     Filter,
@@ -62,7 +62,7 @@ impl SecondStep {
         SecondStep::ProcessGroup,
         SecondStep::Terminal,
         SecondStep::CloseDescriptors,
-        SecondStep::CoreLimit,
+        SecondStep::Limits,
         SecondStep::NoNewPrivileges,
         SecondStep::Landlock,
         SecondStep::Filter,
@@ -83,7 +83,7 @@ impl SecondStep {
             SecondStep::ProcessGroup => "making a process group (setpgid)",
             SecondStep::Terminal => "taking the terminal",
             SecondStep::CloseDescriptors => "closing descriptors (close_range)",
-            SecondStep::CoreLimit => "switching core files off (setrlimit)",
+            SecondStep::Limits => "switching core files and real-time classes off (setrlimit)",
             SecondStep::NoNewPrivileges => "setting no_new_privs",
             SecondStep::Landlock => "restricting itself with Landlock",
             SecondStep::Filter => "loading the system-call filter (seccomp)",
@@ -144,7 +144,11 @@ impl Second<'_> {
         // start that).
         let no_core = rustix::process::Rlimit { current: Some(1), maximum: Some(1) };
         rustix::process::setrlimit(rustix::process::Resource::Core, no_core)
-            .map_err(at(SecondStep::CoreLimit))?;
+            .map_err(at(SecondStep::Limits))?;
+        // No cap on CPU time holds a real-time process, and some callers may become one.
+        let no_real_time = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(rustix::process::Resource::Rtprio, no_real_time)
+            .map_err(at(SecondStep::Limits))?;
         rustix::thread::set_no_new_privs(true).map_err(at(SecondStep::NoNewPrivileges))?;
         if let Some(ruleset) = self.ruleset {
             tree::landlock_restrict(ruleset).map_err(at(SecondStep::Landlock))?;

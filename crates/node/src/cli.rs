@@ -109,6 +109,11 @@ fn bad_route(reason: String) -> Refusal {
     Refusal { code: "route", reason, fix: None }
 }
 
+/// End as a command ended: a status of Windows has 32 bits, which no `ExitCode` holds.
+pub fn end_with(status: i32) -> ! {
+    std::process::exit(status)
+}
+
 /// One line on stderr, and one with the fix.
 #[allow(clippy::print_stderr, reason = "this is where a person is told")]
 pub fn complain(reason: &str, fix: Option<&str>) {

@@ -49,7 +49,7 @@ pub fn main(stage: Stage) -> ExitCode {
     match stage {
         // The route is in the plan that it is handed.
         Stage::Run => match perform(&backend::host(None), std::io::stdin()) {
-            Ok(status) => ExitCode::from(status),
+            Ok(status) => crate::cli::end_with(status),
             Err(error) => {
                 crate::cli::complain(&error.to_string(), None);
                 Status::Sandbox.into()
@@ -63,7 +63,7 @@ pub fn main(stage: Stage) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Stage::Bridge { socket, command } => match bridge::run(&socket, &command, variable) {
-            Ok(status) => pass_on(status),
+            Ok(status) => crate::cli::end_with(status.code().unwrap_or(Status::Sandbox as i32)),
             Err(error) => {
                 crate::cli::complain(&error.to_string(), None);
                 error.status().into()
@@ -74,13 +74,4 @@ pub fn main(stage: Stage) -> ExitCode {
 
 fn variable(name: &str) -> Option<String> {
     crate::env::value(name.as_ref())?.into_string().ok()
-}
-
-/// End as the command ended. A status of Windows has 32 bits, which no `ExitCode` holds.
-fn pass_on(status: std::process::ExitStatus) -> ExitCode {
-    match status.code() {
-        Some(code) if cfg!(windows) => std::process::exit(code),
-        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
-        None => Status::Sandbox.into(),
-    }
 }

@@ -148,16 +148,17 @@ pub struct Report {
 }
 
 impl Report {
-    /// The exit status: the command's own, 128 and the signal's number, or 126 and 127 when it did not start.
-    pub fn status(&self) -> u8 {
+    /// The exit status: the command's own (on Windows all of its 32 bits), 128 and the signal's number, or 126 and 127
+    /// when it did not start.
+    pub fn status(&self) -> i32 {
         match self.ending {
-            Ending::Exited(status) => u8::try_from(status).unwrap_or(u8::MAX),
-            Ending::Signalled(signal) => 128u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
+            Ending::Exited(status) => status,
+            Ending::Signalled(signal) => 128 + signal,
             Ending::NotStarted(NotStarted::NotFound) if self.found_outside.is_some() => {
-                Status::NotExecutable as u8
+                Status::NotExecutable as i32
             }
-            Ending::NotStarted(NotStarted::NotFound) => Status::NotFound as u8,
-            Ending::NotStarted(NotStarted::NotExecutable(_)) => Status::NotExecutable as u8,
+            Ending::NotStarted(NotStarted::NotFound) => Status::NotFound as i32,
+            Ending::NotStarted(NotStarted::NotExecutable(_)) => Status::NotExecutable as i32,
         }
     }
 

@@ -249,5 +249,5 @@ pub fn main(arguments: RunArguments) -> ExitCode {
         Ok(text) if json => eprintln!("{text}"),
         _ => eprint!("{}", report.block()),
     }
-    ExitCode::from(report.status())
+    super::end_with(report.status())
 }

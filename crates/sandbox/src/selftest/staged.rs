@@ -149,7 +149,7 @@ fn tell(report: &Path, status: ExitStatus, complaint: &str) -> Told {
 }
 
 /// Do the job that comes on `input`, in this process, which must have one thread. Gives the exit status.
-pub fn perform<B: Backend>(backend: &B, mut input: impl Read) -> Result<u8, JobError>
+pub fn perform<B: Backend>(backend: &B, mut input: impl Read) -> Result<i32, JobError>
 where
     B::Plan: DeserializeOwned,
 {
@@ -164,7 +164,7 @@ where
         .and_then(|prepared| run::run(backend, begun, &policy, &prepared, Options::default()));
     let (telling, status) = match &done {
         Ok(done) => (Telling::Report(done), done.status()),
-        Err(refusal) => (Telling::Refusal(refusal), Status::Sandbox as u8),
+        Err(refusal) => (Telling::Refusal(refusal), Status::Sandbox as i32),
     };
     let written = File::create(&report).and_then(|file| Ok(serde_json::to_writer(file, &telling)?));
     written.map_err(|error| JobError::Report { path: report, error })?;

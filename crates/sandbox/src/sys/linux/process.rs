@@ -129,7 +129,8 @@ pub fn kill_all() -> Result<(), rustix::io::Errno> {
 pub fn schedule_fairly() -> Result<(), rustix::io::Errno> {
     // SAFETY: no pointer is passed; 0 is this process.
     let class = unsafe { libc::sched_getscheduler(0) };
-    if matches!(class & !libc::SCHED_RESET_ON_FORK, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE) {
+    if matches!(class & !libc::SCHED_RESET_ON_FORK, libc::SCHED_OTHER | libc::SCHED_BATCH | libc::SCHED_IDLE)
+    {
         return Ok(());
     }
     let parameters = libc::sched_param { sched_priority: 0 };

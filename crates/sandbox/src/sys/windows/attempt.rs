@@ -16,7 +16,7 @@ use windows::Win32::Storage::FileSystem::FILE_FLAG_BACKUP_SEMANTICS;
 use windows::Win32::System::Console::{
     GetStdHandle, STD_ERROR_HANDLE, STD_HANDLE, STD_INPUT_HANDLE, SetConsoleCtrlHandler, SetStdHandle,
 };
-use windows::Win32::System::Diagnostics::Debug::{DebugActiveProcess, DebugSetProcessKillOnExit};
+use windows::Win32::System::Diagnostics::Debug::{DebugActiveProcess, DebugActiveProcessStop};
 use windows::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
 };
@@ -139,12 +139,12 @@ fn opened(process: i32, rights: PROCESS_ACCESS_RIGHTS) -> io::Result<OwnedHandle
     Ok(unsafe { OwnedHandle::from_raw_handle(handle.0) })
 }
 
-/// Become the debugger of a process. It is let go, alive, when this process ends.
+/// Become the debugger of a process, and let go of it: it stands still as long as its debugger takes none of its events.
 fn debug(process: i32) -> io::Result<()> {
     // SAFETY: no pointer.
     unsafe { DebugActiveProcess(process.cast_unsigned()) }.map_err(as_io)?;
     // SAFETY: no pointer.
-    unsafe { DebugSetProcessKillOnExit(false) }.map_err(as_io)
+    unsafe { DebugActiveProcessStop(process.cast_unsigned()) }.map_err(as_io)
 }
 
 /// Open a folder so that every program started from here inherits it, as a careless caller does.

@@ -1,5 +1,3 @@
-use std::process::{Command, Stdio};
-
 use super::*;
 use oz0_fleet::protocol::{Credential, Secret};
 use oz0_sandbox::policy::Caller;
@@ -63,6 +61,7 @@ fn what_is_no_repository_is_refused() {
 #[test]
 fn git_is_given_the_credential_over_a_descriptor_and_keeps_nothing_of_it() {
     use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
 
     let top = tempfile::tempdir().unwrap();
     let job = top.path().join("job");

@@ -133,7 +133,7 @@ fn survey(policy: &Policy) -> Survey {
         roots: vec![("/usr".into(), Root::Folder), ("/bin".into(), Root::Link("usr/bin".into()))],
         etc: vec![
             ("/etc/ssl/certs".into(), EtcEntry::Folder),
-            ("/etc/services".into(), EtcEntry::Contents(b"http 80/tcp\n".to_vec())),
+            ("/etc/services".into(), EtcEntry::Copy("/etc/services".into())),
         ],
         places,
         mounts: vec![mount("8:1", "/", "/"), mount("8:1", "/home/u", ALIAS)],

@@ -50,7 +50,7 @@ pub struct NodeRunArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Fleet")]
 struct FleetArguments {
-    /// The edge that this node takes jobs from: https://HOST[:PORT].
+    /// The edge that this node takes jobs from: https://HOST:PORT, or https://HOST for port 443.
     #[arg(long, value_name = "URL")]
     edge: Option<String>,
     /// Where the one-use token is, for the first start: a file, or `-` for standard input.

@@ -51,8 +51,10 @@ fn node(number: usize, kept: &[u8], base: &str, seen: &Seen, over: &AtomicBool) 
             for lease in &leased.jobs {
                 seen.running.lock().unwrap().remove(&lease.job);
             }
-            // Killed: its jobs have ended with it, and nobody is told.
-            if round % 9 == 4 + number && !leased.jobs.is_empty() {
+            // Killed: its jobs have ended with it, and nobody is told. Each job once at most, since each time takes a
+            // lease and its grace.
+            let first = leased.jobs.iter().all(|lease| lease.attempt == 1);
+            if round % 9 == 4 + number && !leased.jobs.is_empty() && first {
                 continue 'start;
             }
             let none = Milliseconds::default();

@@ -69,7 +69,8 @@ pub trait Backend {
         url: impl FnOnce(std::net::SocketAddr) -> String,
     ) -> Environment;
 
-    /// Do it, in what was begun; where the plan asks for something else, that is made instead. `meanwhile` runs on the node's side while the container is being made, before the command starts.
+    /// Do it, in what was begun; where the plan asks for something else, that is made instead. `meanwhile` runs on the
+    /// node's side while the container is being made, before the command starts.
     fn launch(
         &self,
         begun: Self::Begun,
@@ -90,8 +91,8 @@ pub trait Running {
     /// Give it that long to end after a first signal, where the default is not meant.
     fn set_patience(&mut self, _: Duration) {}
 
-    /// Stand by until every process that could still do something for the run has ended. `on_network` is called once, when a program of the run first asks
-    /// for a connection or a name: with where they are asked for.
+    /// Stand by until every process that could still do something for the run has ended. `on_network` is called once,
+    /// when a program of the run first asks for a connection or a name: with where they are asked for.
     fn wait(&mut self, timeout: Option<Duration>, on_network: OnNetwork<'_>) -> std::io::Result<Ended>;
 
     /// What was used, against the limits as they were held. Ends everything and removes what was made.

@@ -136,7 +136,7 @@ pub fn enter(plan: &Plan, join: impl FnOnce() -> Result<Membership, Failure>) ->
     }
     rustix::process::fchdir(&root).map_err(failure(None, Call::Pivot))?;
     rustix::process::pivot_root(c".", c".").map_err(failure(None, Call::Pivot))?;
-    // over the new one; with it goes every name of the host's tree.
+    // The old root now lies over the new one; with it goes every name of the host's tree.
     rustix::mount::unmount(c".", UnmountFlags::DETACH).map_err(failure(None, Call::Pivot))?;
     rustix::process::chdir(&plan.start).map_err(failure(None, Call::Chdir))
 }

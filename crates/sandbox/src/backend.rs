@@ -121,6 +121,8 @@ pub struct Probed {
 pub struct Particulars {
     /// egress: by which way the proxy is reached, where there are several.
     pub way: Option<&'static str>,
+    /// ingress: a process inside does not reach what it serves itself.
+    pub own_loopback_closed: bool,
     /// ingress: what outside the container has to hold besides: what was found, or why it does not.
     pub outside: Option<fn() -> Result<String, String>>,
     /// files: ordinary runs have an entry against the data directory on top of its own access list, and the list has

@@ -25,7 +25,7 @@ pub struct Usage {
     /// How many new processes (or threads) were refused.
     pub processes_refused: u64,
     /// In how many periods the run was held back by its cap on CPU.
-    pub cpu_throttled: u64,
+    pub cpu_throttled: Option<u64>,
     /// For how long, over all cores together.
     pub cpu_throttled_time: Duration,
     /// CPU time used.
@@ -60,13 +60,10 @@ impl Usage {
             });
         }
         let part = self.cpu_used.unwrap_or_default() / NOTABLE_PART;
-        if self.cpu_throttled > 0 && self.cpu_throttled_time >= NOTABLE_WAIT.max(part) {
-            hits.push(LimitHit {
-                limit: Limit::Cpu,
-                value: limits.cpu.to_string(),
-                peak: None,
-                times: self.cpu_throttled,
-            });
+        if let Some(times @ 1..) = self.cpu_throttled
+            && self.cpu_throttled_time >= NOTABLE_WAIT.max(part)
+        {
+            hits.push(LimitHit { limit: Limit::Cpu, value: limits.cpu.to_string(), peak: None, times });
         }
         hits
     }
@@ -133,7 +130,7 @@ mod tests {
             // Reached by file cache that gave way: no process was hurt.
             memory_limit_reached: true,
             processes_peak: Some(8),
-            cpu_throttled: 3,
+            cpu_throttled: Some(3),
             cpu_throttled_time: Duration::from_millis(20),
             ..Usage::default()
         };
@@ -178,7 +175,7 @@ mod tests {
     #[test]
     fn a_cap_is_reached_when_it_really_held_the_run_back() {
         let held = |wait, used| Usage {
-            cpu_throttled: 5,
+            cpu_throttled: Some(5),
             cpu_throttled_time: Duration::from_millis(wait),
             cpu_used: Some(Duration::from_millis(used)),
             ..Usage::default()

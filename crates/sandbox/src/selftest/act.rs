@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -35,8 +35,6 @@ pub enum Act {
     },
     /// Open a TCP connection.
     Connect(SocketAddr),
-    /// Open a TCP connection to the proxy's port of another address.
-    ConnectProxyPort(IpAddr),
     /// Send a datagram with these words.
     Send {
         /// Where to.
@@ -46,18 +44,17 @@ pub enum Act {
     },
     /// Open an ICMP socket that leads to this address. Nothing is sent.
     Ping(Ipv4Addr),
-    /// Listen, reach oneself there, then greet whoever connects until told to end.
+    /// Listen, reach oneself there when asked to, then greet whoever connects until told to end.
     Serve {
         /// Where.
         addresses: Vec<SocketAddr>,
         /// How a peer is greeted.
         greeting: String,
+        /// Whether it must reach itself.
+        reach: bool,
     },
     /// Listen on the loopback and reach oneself there.
     DialItself,
-    /// Ask this system's resolver for a name. An answer says nothing of reachability: on Windows the resolver is
-    /// outside the container.
-    Lookup(String),
     /// Say where the proxy is.
     FindProxy,
     /// Ask for a page through the proxy.
@@ -283,12 +280,10 @@ impl fmt::Display for Act {
             Act::List(path) => write!(f, "listing {}", text::escape(path)),
             Act::Rename { from, .. } => write!(f, "renaming {}", text::escape(from)),
             Act::Connect(address) => write!(f, "connecting to {address}"),
-            Act::ConnectProxyPort(address) => write!(f, "connecting to the proxy's port of {address}"),
             Act::Send { address, .. } => write!(f, "a datagram to {address}"),
             Act::Ping(_) => f.write_str("ICMP"),
             Act::Serve { .. } => f.write_str("listening"),
             Act::DialItself => f.write_str("reaching itself on the loopback"),
-            Act::Lookup(name) => write!(f, "looking up {}", text::escape(name)),
             Act::FindProxy => f.write_str("finding the proxy"),
             Act::Fetch { url, token } => {
                 let how = match token {

@@ -192,13 +192,12 @@ fn proxy_port_of_another_host(lab: &Lab<'_>, policy: &Policy, proxy: SocketAddr)
     let _four = Origin::serve(other, proxy.port(), lab.mark()).map_err(cannot_serve)?;
     let _six = Origin::serve(Ipv6Addr::LOCALHOST, proxy.port(), lab.mark());
     let hosts: [IpAddr; 3] = [other.into(), other.to_ipv6_mapped().into(), Ipv6Addr::LOCALHOST.into()];
-    let direct = hosts.map(|host| Act::Connect(SocketAddr::new(host, proxy.port())));
-    let acts = hosts.map(Act::ConnectProxyPort);
-    let (outside, inside) = together(|| lab.outside(&direct), || lab.inside(policy, &acts));
+    let acts = hosts.map(|host| Act::Connect(SocketAddr::new(host, proxy.port())));
+    let (outside, inside) = together(|| lab.outside(&acts), || lab.inside(policy, &acts));
     for ((act, outside), inside) in acts.into_iter().zip(outside?).zip(inside?) {
         let tried = Tried { act, outside, inside };
         match tried.act {
-            Act::ConnectProxyPort(IpAddr::V6(_)) => tried.closed(NO_WAY)?,
+            Act::Connect(SocketAddr::V6(_)) => tried.closed(NO_WAY)?,
             _ => tried.refused(NO_WAY)?,
         };
     }

@@ -8,6 +8,7 @@ use super::act::{Act, Answer, Attempt, RefusalKind, Seen, Spied};
 use super::evidence::{Fault, done};
 use super::lab::together;
 use crate::environ::NODE_PREFIX;
+use crate::sys::attempt;
 
 /// A variable that the caller passes.
 const PASSED: &str = "SELF_TEST_PASSED";
@@ -97,8 +98,7 @@ fn open_to(act: &Act, outside: Option<&Answer>) -> Result<Vec<String>, Fault> {
         .filter(|attempt| attempt.refused.is_none())
         .map(|attempt| attempt.what.clone())
         .collect();
-    let needed = ["environ", "mem"];
-    match needed.iter().find(|what| !open.iter().any(|open| open == *what)) {
+    match attempt::LEAST_OPEN.iter().find(|what| !open.iter().any(|open| open == *what)) {
         None => Ok(open),
         Some(what) => {
             Err(Fault::undecided(format!("outside, too, the {what} of a process of its own is closed")))

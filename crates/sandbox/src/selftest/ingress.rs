@@ -14,11 +14,13 @@ use super::subject::greeted;
 pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
     let work = lab.folder("ingress")?;
     let (ports, controls) = (free_ports()?, free_ports()?);
-    let serve = |ports: &[SocketAddr; 2], who: &str| Act::Serve {
+    let reach = !lab.particulars().own_loopback_closed;
+    let serve = |ports: &[SocketAddr; 2], who: &str, reach| Act::Serve {
         addresses: ports.to_vec(),
         greeting: format!("{who} {}", lab.mark()),
+        reach,
     };
-    let (act, control) = (serve(&ports, "inside"), serve(&controls, "outside"));
+    let (act, control) = (serve(&ports, "inside", reach), serve(&controls, "outside", true));
     let (outside, inside) = together(
         || serving(&control, lab.start_outside(std::slice::from_ref(&control))?),
         || {
@@ -26,7 +28,7 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
             serving(&act, started.map_err(|refusal| Fault::undecided(refusal.reason))?)
         },
     );
-    // Both listen, and have reached themselves.
+    // Both listen, and have reached themselves where the container's own loopback lets them.
     let (outside, inside) = (outside?, inside?);
     for address in controls {
         greeted(address, &format!("outside {}", lab.mark())).map_err(|error| {
@@ -46,8 +48,9 @@ pub fn check(lab: &Lab<'_>) -> Result<String, Fault> {
         Some(Ok(found)) => format!("; {found}"),
         Some(Err(why)) => return Err(Fault::broken(why)),
     };
+    let itself = if reach { "reached itself" } else { "may not reach itself on this route" };
     Ok(format!(
-        "a process inside listened on 127.0.0.1 and on every address and reached itself; the host did not ({}){besides}",
+        "a process inside listened on 127.0.0.1 and on every address and {itself}; the host did not ({}){besides}",
         refusals.join(", ")
     ))
 }

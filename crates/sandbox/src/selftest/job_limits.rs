@@ -132,14 +132,15 @@ fn cpu(lab: &Lab<'_>, policy: &Policy) -> Result<String, Fault> {
             let what = format!("{used_ms} ms of CPU in {passed_ms} ms under a cap of {cap} of a core");
             return Err(Fault::broken(what));
         }
-        let held_back = match &account {
-            Some(usage) => usage.cpu_throttled >= HELD_BACK,
+        let periods = account.and_then(|usage| usage.cpu_throttled);
+        let held_back = match periods {
+            Some(periods) => periods >= HELD_BACK,
             None => control > allowed && control > 2 * used,
         };
         if held_back {
             return Ok(format!("CPU held to its cap of {cap} of a core ({used_ms} ms in {passed_ms} ms)"));
         }
-        gives_account = account.is_some();
+        gives_account = periods.is_some();
     }
     Err(Fault::undecided("this machine is too busy to tell a cap on CPU from a want of it"))
 }
@@ -154,7 +155,7 @@ fn cpu_of(act: &Act, answer: &Answer) -> Result<(u64, u64), Fault> {
 /// The launcher's process is ended as nothing can prevent; so is all that the run started.
 fn kill(lab: &Lab<'_>, policy: &Policy) -> Result<String, Fault> {
     // A subject that ends would end the run: this one stays.
-    let act = Act::Serve { addresses: Vec::new(), greeting: String::new() };
+    let act = Act::Serve { addresses: Vec::new(), greeting: String::new(), reach: false };
     let acts = [Act::Leave, act];
     let mut inside = lab.start(policy, &[], &acts).map_err(|refusal| Fault::undecided(refusal.reason))?;
     for act in &acts {

@@ -52,11 +52,9 @@ fn attempt(act: &Act) -> io::Result<()> {
         }
         Act::Rename { from, to } => Answer::of(fs::rename(from, to), |()| Seen::Nothing),
         Act::Connect(address) => network::connect(*address),
-        Act::ConnectProxyPort(address) => network::connect_proxy_port(*address),
         Act::Send { address, words } => network::send(*address, words),
         Act::Ping(address) => network::ping(*address),
         Act::DialItself => network::dial_itself(),
-        Act::Lookup(name) => network::lookup(name),
         Act::FindProxy => network::find_proxy(),
         Act::Fetch { url, token } => network::fetch(url, *token),
         Act::Start(number) => processes::start(*number),
@@ -66,7 +64,9 @@ fn attempt(act: &Act) -> io::Result<()> {
         Act::Spy(whom) => others::spy(*whom),
         Act::Leave => processes::leave(),
         // These speak for themselves.
-        Act::Serve { addresses, greeting } => return network::serve(addresses, greeting, answer),
+        Act::Serve { addresses, greeting, reach } => {
+            return network::serve(addresses, greeting, *reach, answer);
+        }
         Act::Linger { generations } => return processes::linger(*generations),
         Act::Hold { bytes } => return processes::hold(*bytes),
     };

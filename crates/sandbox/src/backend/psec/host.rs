@@ -90,6 +90,7 @@ impl Backend for Psec {
                 Route::Bridge => "by the bridge inside the container",
                 Route::Relay => "by the relay, since this build closes a container's own loopback",
             }),
+            own_loopback_closed: self.route == Some(Route::Relay),
             // With the relay's capability PSEC itself does not stop another machine.
             outside: (self.route != Some(Route::Bridge)).then_some(firewall_blocks),
             data_directory_by_its_list: true,

@@ -159,7 +159,7 @@ impl backend::Running for Running {
             memory_kills: memory,
             processes_peak: None,
             processes_refused: refused,
-            cpu_throttled: 0,
+            cpu_throttled: None,
             cpu_throttled_time: Duration::ZERO,
             cpu_used: Some(counters.cpu_time),
         };

@@ -1,9 +1,7 @@
 //! Acts on the network: connections past the proxy and through it, datagrams, ICMP, and being reached.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{
-    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -26,13 +24,6 @@ pub(super) fn connect(address: SocketAddr) -> Answer {
     Answer::of(TcpStream::connect_timeout(&address, PATIENCE), |_| Seen::Nothing)
 }
 
-pub(super) fn connect_proxy_port(address: IpAddr) -> Answer {
-    match proxy() {
-        Ok((proxy, _)) => connect(SocketAddr::new(address, proxy.port())),
-        Err(why) => Answer::Untried(why),
-    }
-}
-
 pub(super) fn send(address: SocketAddr, words: &str) -> Answer {
     let own: IpAddr =
         if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -53,10 +44,6 @@ pub(super) fn dial_itself() -> Answer {
         Ok((_listener, address)) => connect(address),
         Err(error) => Answer::untried("listening on 127.0.0.1", error),
     }
-}
-
-pub(super) fn lookup(name: &str) -> Answer {
-    Answer::of((name, 0).to_socket_addrs(), |found| Seen::Count(found.count() as u64))
 }
 
 pub(super) fn ping(address: Ipv4Addr) -> Answer {
@@ -133,10 +120,11 @@ fn is_whole(answer: &[u8]) -> bool {
     length.is_some_and(|length| body.len() >= length)
 }
 
-/// Listen on every address, reach oneself on each, say so, and greet peers until killed.
+/// Listen on every address, reach oneself on each when asked to, say so, and greet peers until killed.
 pub(super) fn serve(
     addresses: &[SocketAddr],
     greeting: &str,
+    reach: bool,
     answer: impl Fn(&Answer) -> io::Result<()>,
 ) -> io::Result<()> {
     for address in addresses {
@@ -147,7 +135,7 @@ pub(super) fn serve(
         let greeting = greeting.to_owned();
         thread::Builder::new().spawn(move || greet(&listener, &greeting))?;
     }
-    for address in addresses {
+    for address in addresses.iter().filter(|_| reach) {
         if let Err(error) = greeted(*address, greeting) {
             return answer(&Answer::untried(&format!("reaching itself on {address}"), error));
         }

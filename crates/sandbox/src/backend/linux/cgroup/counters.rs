@@ -40,7 +40,7 @@ pub(super) fn usage(version: Version, read: impl Fn(&str) -> Option<String>) -> 
         memory_kills: kills.unwrap_or(0),
         processes_peak: number("pids.peak"),
         processes_refused: field("pids.events", "max").unwrap_or(0),
-        cpu_throttled: field("cpu.stat", "nr_throttled").unwrap_or(0),
+        cpu_throttled: field("cpu.stat", "nr_throttled"),
         cpu_throttled_time: throttled.unwrap_or_default(),
         cpu_used: used,
     }
@@ -82,7 +82,7 @@ mod tests {
         );
         assert_eq!((usage.memory_limit_reached, usage.memory_kills), (true, 2));
         assert_eq!((usage.processes_refused, usage.processes_peak), (14, Some(8)));
-        assert_eq!((usage.cpu_throttled, usage.cpu_throttled_time), (4, Duration::from_millis(200)));
+        assert_eq!((usage.cpu_throttled, usage.cpu_throttled_time), (Some(4), Duration::from_millis(200)));
         assert_eq!(usage.cpu_used, None);
     }
 
